@@ -1,0 +1,81 @@
+/** Reading the host's messages: texts, calls, answers, occurrence keys. Nothing here changes a message. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
+
+/** Characters that one image counts for in every size comparison: pi's own flat estimate (1,200 tokens). */
+export const IMAGE_CHARS = 4800;
+
+export function isAssistant(message: AgentMessage): message is AssistantMessage {
+  return message.role === "assistant";
+}
+
+export function isToolResult(message: AgentMessage): message is ToolResultMessage {
+  return message.role === "toolResult";
+}
+
+/** The assistant finished this message: pi-ai drops errored and aborted ones, so they answer nothing. */
+export function isAnswer(message: AgentMessage): message is AssistantMessage {
+  return isAssistant(message) && !isDropped(message);
+}
+
+/** pi-ai leaves this assistant message out of the request, its calls with it. */
+export function isDropped(message: AssistantMessage): boolean {
+  return message.stopReason === "error" || message.stopReason === "aborted";
+}
+
+/** A text-only reply that ended by `stop`: it closes the run of tool calls before it. */
+export function isClosingReply(message: AgentMessage): message is AssistantMessage {
+  return isAssistant(message) && message.stopReason === "stop" && toolCallsOf(message).length === 0;
+}
+
+/** The tool calls of an assistant message, in order. */
+export function toolCallsOf(message: AssistantMessage): ToolCall[] {
+  return Array.isArray(message.content) ? message.content.filter((block) => block.type === "toolCall") : [];
+}
+
+/** Text of a message content, blocks joined by a newline; images and other blocks left out. */
+export function textOf(content: string | readonly { type: string }[]): string {
+  if (typeof content === "string") return content;
+  const texts = content.filter(isText).map((block) => block.text);
+  return texts.length === 1 ? (texts[0] ?? "") : texts.join("\n");
+}
+
+/**
+ * The text of a tool result as capture, recovery and relocation all give it: text blocks joined by a newline.
+ * A result with one text block gives that very string, so that holding it costs no memory.
+ */
+export function extractToolResultText(message: Pick<ToolResultMessage, "content">): string {
+  return Array.isArray(message.content) ? textOf(message.content) : "";
+}
+
+export function isText(block: { type: string }): block is TextContent {
+  return block.type === "text" && "text" in block && typeof block.text === "string";
+}
+
+export function isImage(block: { type: string }): block is ImageContent {
+  return block.type === "image";
+}
+
+export function countImages(content: readonly { type: string }[]): number {
+  return content.filter(isImage).length;
+}
+
+/** Size of a result's content in characters, images at their flat price. */
+export function contentChars(content: readonly { type: string }[]): number {
+  let chars = 0;
+  for (const block of content) chars += isText(block) ? block.text.length : isImage(block) ? IMAGE_CHARS : 0;
+  return chars;
+}
+
+/**
+ * Names one result of a session. Providers reuse call ids, so the id alone names nothing; records of releases before
+ * occurrence keys have no result timestamp and are keyed by the bare id.
+ */
+export function occurrenceKey(toolCallId: string, resultTimestamp?: number): string {
+  return resultTimestamp === undefined ? toolCallId : `${toolCallId}@${resultTimestamp}`;
+}
+
+/** Index of the last finished assistant message, or -1. What stands before it has been seen by the model. */
+export function lastAnswerIndex(messages: readonly AgentMessage[]): number {
+  return messages.findLastIndex(isAnswer);
+}

@@ -1,0 +1,188 @@
+/**
+ * The records, entries and settings that several modules share.
+ *
+ * Shapes that are persisted in the session JSONL are documented with their units; `session/entries.ts` validates
+ * every one of them when it is read back.
+ */
+import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
+
+/** `customType` of each entry that the extension appends to the session JSONL. */
+export const CUSTOM_TYPE_INDEX = "context-prune-index";
+export const CUSTOM_TYPE_SUMMARY = "context-prune-summary";
+export const CUSTOM_TYPE_DEDUP_ALIAS = "context-prune-dedup-alias";
+export const CUSTOM_TYPE_FRONTIER = "context-prune-frontier";
+export const CUSTOM_TYPE_STATS = "context-prune-stats";
+export const CUSTOM_TYPE_DIAGNOSTIC = "context-prune-diagnostic";
+
+/** Name of the recovery tool. Its own results are never condensed as ordinary output. */
+export const QUERY_TOOL_NAME = "context_tree_query";
+
+/** The content blocks of a tool result. */
+export type ResultContent = (TextContent | ImageContent)[];
+
+/**
+ * One tool result that the extension has dealt with, as persisted in a `context-prune-index` entry.
+ *
+ * A record is identified by its occurrence key (`toolCallId@resultTimestamp`); records without `resultTimestamp` come
+ * from releases that keyed by the bare id.
+ */
+export interface ToolCallRecord {
+  toolCallId: string;
+  toolName: string;
+  args: Record<string, unknown>;
+  /** The text blocks of the result, joined as `extractToolResultText` does. Empty for a spilled record. */
+  resultText: string;
+  isError: boolean;
+  /** Position of the assistant turn in the context it was captured from; for people who read the file. */
+  turnIndex: number;
+  /** Timestamp of the assistant message that made the call, ms since the epoch. */
+  timestamp: number;
+  /** Timestamp of the tool result message, ms since the epoch. */
+  resultTimestamp?: number;
+  /** Length of the original text in UTF-16 code units; present where `resultText` does not hold it. */
+  resultChars?: number;
+  /** Number of images in the original result; absent means none. The images stay in the session's own message. */
+  resultImages?: number;
+  /** What came of the call in a few words ("ok", "exit code 1", "12 matches"); part of the stub. */
+  outcome?: string;
+  /** SHA-256 (hex) over tool name, error flag, text and image bytes of the whole result; the key of deduplication. */
+  contentHash?: string;
+}
+
+/** Ties a short ref (`t12`) to the occurrence that it names. */
+export interface SummaryToolCallRef {
+  shortId: string;
+  toolCallId: string;
+  resultTimestamp?: number;
+}
+
+/** Data of a `context-prune-index` entry. */
+export interface IndexEntryData {
+  toolCalls: ToolCallRecord[];
+  refs: SummaryToolCallRef[];
+  /** The records were indexed after the fact, without a summary of their own. */
+  backfilled?: true;
+}
+
+/** What one summariser call consumed. Tokens as the provider reported them, cost in USD. */
+export interface SummaryUsage {
+  inputTokens: number;
+  outputTokens: number;
+  cost: number;
+}
+
+/** One call's share of a batch summary. */
+export interface SummaryPart {
+  shortId: string;
+  occurrenceKey: string;
+  text: string;
+}
+
+/** Data of a `context-prune-summary` entry: the summary of one batch. */
+export interface SummaryEntryData {
+  /** The whole summary as it was written. */
+  text: string;
+  /**
+   * The summary split by call. A call without a part takes the whole text if it is the last condensed one of the batch,
+   * and points to that one otherwise.
+   */
+  parts: SummaryPart[];
+  /** Occurrences that the batch covers, in order. */
+  occurrenceKeys: string[];
+  /** `provider/id` of the model, or `none` for the mechanical digest. */
+  model: string;
+  usage?: SummaryUsage;
+}
+
+/** Data of a `context-prune-dedup-alias` entry: a result that repeats an indexed one byte for byte. */
+export interface DedupAliasEntryData {
+  newToolCallId: string;
+  newResultTimestamp?: number;
+  originalToolCallId: string;
+  originalResultTimestamp?: number;
+  contentHash?: string;
+  /** Ref of the repeat itself; absent in entries of earlier releases. */
+  shortId?: string;
+}
+
+/** What came of a flush. */
+export type FlushOutcome = "summarized" | "skipped-oversized" | "skipped-deduped" | "skipped-trivial";
+
+/** Data of a `context-prune-frontier` entry. Its place in the branch marks the start of an epoch. */
+export interface FrontierEntryData {
+  /** Last result that a flush has dealt with, whatever came of it; `null` when the first batch of all failed. */
+  lastAttemptedToolCallId: string | null;
+  lastAttemptedResultTimestamp?: number;
+  /** Results beyond the frontier that were skipped for good, so that they are not paid for again. */
+  skippedOccurrenceKeys?: string[];
+  attemptedBatchCount: number;
+  attemptedToolCallCount: number;
+  /** Characters of the results that were attempted, and of what now stands in their place. */
+  rawCharCount: number;
+  summaryCharCount: number;
+  outcome: FlushOutcome;
+}
+
+/** Data of a `context-prune-stats` entry: cumulative use of the summariser in this session. */
+export interface StatsEntryData {
+  totalInputTokens: number;
+  totalOutputTokens: number;
+  totalCost: number;
+  callCount: number;
+  failedCallCount: number;
+}
+
+/** Data of a `context-prune-diagnostic` entry; one per kind and subject. */
+export interface DiagnosticEntryData {
+  kind: string;
+  detail: string;
+}
+
+/** One finished tool call with its result, as captured from the context. */
+export interface CapturedToolCall {
+  /** `toolCallId@resultTimestamp`. */
+  occurrenceKey: string;
+  toolCallId: string;
+  toolName: string;
+  args: Record<string, unknown>;
+  /** Blocks of the result message, by reference: read, never changed. */
+  content: ResultContent;
+  resultText: string;
+  resultImages: number;
+  isError: boolean;
+  resultTimestamp: number;
+}
+
+/** The calls and results of one assistant turn, or of one agent run (`batchingMode`). */
+export interface CapturedBatch {
+  turnIndex: number;
+  /** Timestamp of the (first) assistant message, ms since the epoch. */
+  timestamp: number;
+  /** Text that the assistant wrote next to the calls; tells a summariser what they were made for. */
+  assistantText: string;
+  toolCalls: CapturedToolCall[];
+}
+
+export type PruneOn = "agent-message" | "every-turn" | "on-context-tag" | "on-demand";
+export type BatchingMode = "turn" | "agent-message";
+export type SummarizerThinking = "default" | "off" | "minimal" | "low" | "medium" | "high" | "xhigh";
+
+/** Every setting under `contextPrune`; defaults, presets and help stand in the table of `config.ts`. */
+export interface ContextPruneConfig {
+  enabled: boolean;
+  pruneOn: PruneOn;
+  contextTagTools: string[];
+  batchingMode: BatchingMode;
+  /** `default` (the session's model), `provider/id`, or `none` for the mechanical digest. */
+  summarizerModel: string;
+  summarizerThinking: SummarizerThinking;
+  /** Milliseconds without any event of the summariser's stream after which the call is given up. */
+  summarizerIdleTimeoutMs: number;
+  /** Milliseconds that one summariser call may take in all. */
+  summarizerMaxTimeoutMs: number;
+  /** Summariser calls that may run at once. */
+  summarizerConcurrency: number;
+  /** Characters below which a batch is left as it is. */
+  minBatchChars: number;
+  dedupByContentHash: boolean;
+}
