@@ -186,3 +186,66 @@ export interface ContextPruneConfig {
   minBatchChars: number;
   dedupByContentHash: boolean;
 }
+
+/** Settings of chain compression. */
+export interface ChainCompressionConfig {
+  enabled: boolean;
+  /** Newest closed chains that always stand raw. */
+  rollingWindow: number;
+  /** Chains behind the window that gather before they are compressed together. */
+  batchSize: number;
+  /** The closing reply of a compressed chain loses its thinking. */
+  stripFinalAssistantThinking: boolean;
+  /** One summariser call joins the summaries of a chain that has two or more. */
+  fuseRangeSummary: boolean;
+}
+
+/**
+ * A chain in the conversation: the message that opens it, tool turns, and the text-only reply that closes it.
+ * Found anew each time, never persisted.
+ */
+export interface ChainRange {
+  /** Timestamp of the opening message, ms since the epoch. */
+  startUserTimestamp: number;
+  /** Timestamp of the closing reply; of the last assistant message where the chain was interrupted. */
+  finalAssistantTimestamp: number;
+  /** Ids of all calls between the two. */
+  middleToolCallIds: string[];
+  /** Subset of `middleToolCallIds` whose output is protected: a detection-time fact. */
+  protectedToolCallIds: string[];
+  /** Occurrence keys of the results between the two, in order. */
+  occurrenceKeys: string[];
+  /** Subset of `occurrenceKeys` that is protected. */
+  protectedOccurrenceKeys: string[];
+  /** The next user message came before any closing reply; nothing of the chain's assistant messages is kept. */
+  interrupted: boolean;
+}
+
+/** Data of a `context-prune-chain` entry. A later entry for the same block replaces an earlier one. */
+export interface ChainCompressionEntry {
+  /** `b7`; given once, never reused. */
+  blockId: string;
+  startUserTimestamp: number;
+  finalAssistantTimestamp: number;
+  droppedToolCallIds: string[];
+  /** Occurrences that are dropped; absent in entries from before occurrence keys. */
+  droppedOccurrenceKeys?: string[];
+  /** Refs of the chain's calls, in order. */
+  toolRefs: string[];
+  /** ms since the epoch. */
+  compressedAt: number;
+  /**
+   * Subset of `droppedToolCallIds` whose tool was protected. Their text is relocated into the body at render time, live
+   * from the raw branch. Fixed when the chain is compressed, whatever the settings say later; absent means none.
+   */
+  protectedToolCallIds?: string[];
+  /** The same by occurrence; absent in entries of earlier releases. */
+  protectedOccurrenceKeys?: string[];
+  /** Joined summary of the whole chain; absent where the body is made of the calls' own summaries. */
+  rangeSummaryText?: string;
+  /** What the body was made from. */
+  bodySource?: "summaries" | "fused" | "mechanical";
+  interrupted?: true;
+  /** `false` after a decompress, `true` after a recompress; absent means active. */
+  active?: boolean;
+}

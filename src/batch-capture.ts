@@ -1,0 +1,159 @@
+/** What is pending: finished tool calls that no flush has dealt with yet, derived from the context each time. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import {
+  countImages,
+  extractToolResultText,
+  isAnswer,
+  isAssistant,
+  isClosingReply,
+  isToolResult,
+  lastAnswerIndex,
+  occurrenceKey,
+  textOf,
+  toolCallsOf,
+} from "./messages.js";
+import { messagesInContext } from "./session/branch.js";
+import type { BatchingMode, CapturedBatch, CapturedToolCall } from "./types.js";
+
+export { extractToolResultText };
+
+/** Which results are left out, and how calls are grouped. */
+export interface CaptureOptions {
+  /** Last result that a flush has dealt with; capture starts behind it. */
+  frontierKey: string | undefined;
+  /** The occurrence has been indexed or skipped before. */
+  isDealtWith(key: string): boolean;
+  /** Output of this tool stays as it is. */
+  isExempt(toolName: string): boolean;
+  batchingMode: BatchingMode;
+}
+
+/** One assistant message and the results that belong to it. */
+export interface AssistantTurn {
+  message: AssistantMessage;
+  toolResults: readonly ToolResultMessage[];
+  turnIndex: number;
+}
+
+/** The calls of one assistant turn that have a result, in the order of the results. */
+export function captureBatch({ message, toolResults, turnIndex }: AssistantTurn): CapturedBatch {
+  const calls = new Map(toolCallsOf(message).map((call) => [call.id, call]));
+  const toolCalls = toolResults.map(
+    (result): CapturedToolCall => ({
+      occurrenceKey: occurrenceKey(result.toolCallId, result.timestamp),
+      toolCallId: result.toolCallId,
+      toolName: result.toolName,
+      args: calls.get(result.toolCallId)?.arguments ?? {},
+      content: result.content,
+      resultText: extractToolResultText(result),
+      resultImages: countImages(result.content),
+      isError: result.isError,
+      resultTimestamp: result.timestamp,
+    }),
+  );
+  return { turnIndex, timestamp: message.timestamp, assistantText: textOf(message.content), toolCalls };
+}
+
+/** `captureUnindexedBatches` over the messages that the branch puts into a request. */
+export function captureUnindexedBatchesFromSession(
+  branch: readonly SessionEntry[],
+  options: CaptureOptions,
+): CapturedBatch[] {
+  return captureUnindexedBatches(messagesInContext(branch), options);
+}
+
+/**
+ * The batches that a flush could take now: results behind the frontier that are neither dealt with nor exempt, and
+ * that the model has seen, which is to say that it has answered after them.
+ */
+export function captureUnindexedBatches(messages: readonly AgentMessage[], options: CaptureOptions): CapturedBatch[] {
+  const start = indexBehind(messages, options.frontierKey);
+  const end = lastAnswerIndex(messages);
+  const repeated = repeatedKeys(messages);
+  const batches: CapturedBatch[] = [];
+  for (const turn of turnsBetween(messages, start, end)) {
+    const toolResults = turn.toolResults.filter((result) => {
+      const key = occurrenceKey(result.toolCallId, result.timestamp);
+      return !repeated.has(key) && !options.isDealtWith(key) && !options.isExempt(result.toolName);
+    });
+    if (toolResults.length > 0) batches.push(captureBatch({ ...turn, toolResults }));
+  }
+  return options.batchingMode === "agent-message" ? mergeRuns(messages, batches) : batches;
+}
+
+function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {
+  if (key === undefined) return 0;
+  const index = messages.findLastIndex(
+    (m) => isToolResult(m) && (occurrenceKey(m.toolCallId, m.timestamp) === key || m.toolCallId === key),
+  );
+  return index + 1;
+}
+
+/** A key that two results share names neither of them, so both stay as they are. */
+function repeatedKeys(messages: readonly AgentMessage[]): Set<string> {
+  const seen = new Set<string>();
+  const repeated = new Set<string>();
+  for (const message of messages) {
+    if (!isToolResult(message)) continue;
+    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    if (seen.has(key)) repeated.add(key);
+    seen.add(key);
+  }
+  return repeated;
+}
+
+/** Assistant turns with results in `[start, end)`; the assistant message itself may stand before `start`. */
+function turnsBetween(messages: readonly AgentMessage[], start: number, end: number): AssistantTurn[] {
+  const turns: AssistantTurn[] = [];
+  let message = messages.slice(0, start).findLast(isAssistant);
+  let turnIndex = messages.slice(0, start).filter(isAssistant).length - 1;
+  let toolResults: ToolResultMessage[] = [];
+  const close = () => {
+    if (message && isAnswer(message) && toolResults.length > 0) turns.push({ message, toolResults, turnIndex });
+    toolResults = [];
+  };
+  for (const next of messages.slice(start, Math.max(start, end))) {
+    if (isAssistant(next)) {
+      close();
+      message = next;
+      turnIndex += 1;
+    } else if (isToolResult(next) && message && ownsResult(message, next)) toolResults.push(next);
+  }
+  close();
+  return turns;
+}
+
+function ownsResult(message: AssistantMessage, result: ToolResultMessage): boolean {
+  return toolCallsOf(message).some((call) => call.id === result.toolCallId);
+}
+
+/** Joins the batches of one agent run: the turns up to a closing reply or a user message. */
+function mergeRuns(messages: readonly AgentMessage[], batches: readonly CapturedBatch[]): CapturedBatch[] {
+  const runByTurn = new Map<number, number>();
+  let turn = -1;
+  let run = 0;
+  for (const message of messages) {
+    if (isAssistant(message)) {
+      turn += 1;
+      runByTurn.set(turn, run);
+    }
+    if (isClosingReply(message)) run += 1;
+  }
+  const merged = new Map<number, CapturedBatch>();
+  for (const batch of batches) {
+    const key = runByTurn.get(batch.turnIndex) ?? -1;
+    const previous = merged.get(key);
+    merged.set(key, previous ? joinBatches(previous, batch) : batch);
+  }
+  return [...merged.values()];
+}
+
+function joinBatches(first: CapturedBatch, second: CapturedBatch): CapturedBatch {
+  return {
+    ...first,
+    assistantText: [first.assistantText, second.assistantText].filter(Boolean).join("\n"),
+    toolCalls: [...first.toolCalls, ...second.toolCalls],
+  };
+}

@@ -1,0 +1,272 @@
+/**
+ * The pipeline of a flush: repeats, what is too small, summaries, what would not get shorter. Preparing may take as long
+ * as a model takes; committing is one synchronous step that appends the entries.
+ */
+import { contentHash } from "./dedup.js";
+import type { AppendEntry, BatchMember, BatchSummaryText, ToolCallIndexer } from "./indexer.js";
+import { contentChars } from "./messages.js";
+import { callStub, duplicateStub, isWorthwhile } from "./render/stub.js";
+import type { BatchSummary } from "./summarizer.js";
+import { describeOutcome } from "./summary/describe.js";
+import {
+  type CapturedBatch,
+  type CapturedToolCall,
+  type ContextPruneConfig,
+  CUSTOM_TYPE_FRONTIER,
+  type FlushOutcome,
+  type FrontierEntryData,
+  type ToolCallRecord,
+} from "./types.js";
+
+/** Longer than any ref that will be given, so that a size judged with it can only get smaller. */
+const REF_FOR_SIZE = "t9999999";
+
+/** Makes the summary of a batch, or gives `null` to leave it for the next flush. */
+export type Summarize = (batch: CapturedBatch) => Promise<BatchSummary | null>;
+
+/** A result that repeats one that is indexed, or is about to be. */
+interface Repeat {
+  call: CapturedToolCall;
+  contentHash: string;
+  original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">;
+  originalKey: string;
+}
+
+/** What became of one batch. */
+type Verdict =
+  | { kind: "deduped" }
+  | { kind: "trivial" }
+  | { kind: "oversized" }
+  | { kind: "failed" }
+  | { kind: "summarized"; content: BatchSummaryText; summary: BatchSummary };
+
+interface PreparedBatch {
+  batch: CapturedBatch;
+  /** The batch without its repeats. */
+  members: BatchMember[];
+  repeats: Repeat[];
+  verdict: Verdict;
+}
+
+/** A flush whose summaries are made and whose entries are yet to be appended. */
+export interface PreparedFlush {
+  batches: PreparedBatch[];
+}
+
+/** What a flush has done, in calls. */
+export interface FlushReport {
+  condensed: number;
+  duplicates: number;
+  trivial: number;
+  oversized: number;
+  failed: number;
+  /** Characters of the condensed results before and after. */
+  rawChars: number;
+  keptChars: number;
+}
+
+/** Everything up to the summaries. `batches` are the pending ones, oldest first. */
+export async function prepareFlush(
+  batches: readonly CapturedBatch[],
+  deps: {
+    indexer: ToolCallIndexer;
+    config: Pick<ContextPruneConfig, "dedupByContentHash" | "minBatchChars" | "summarizerConcurrency">;
+    summarize: Summarize;
+  },
+): Promise<PreparedFlush> {
+  const { indexer, config } = deps;
+  const prepared = separateRepeats(batches, config.dedupByContentHash ? indexer : undefined).map((item) => ({
+    ...item,
+    verdict: judgeSize(item, config.minBatchChars),
+  }));
+  const work = prepared.filter((item) => item.verdict === undefined);
+  const summaries = new Map<object, BatchSummary | null>();
+  await eachLimited(work, config.summarizerConcurrency, async (item) => {
+    const toolCalls = item.members.map((member) => member.call);
+    summaries.set(item, await deps.summarize({ ...item.batch, toolCalls }));
+  });
+  return {
+    batches: prepared.map((item) => ({ ...item, verdict: item.verdict ?? judge(item, summaries.get(item) ?? null) })),
+  };
+}
+
+/**
+ * Appends what was prepared: summary and index per batch, aliases, the frontier last. Batches that have left the
+ * context meanwhile are passed over. Appends nothing where there is nothing to say.
+ *
+ * `isCurrent` tells whether an occurrence still stands in the context and has not been dealt with; `saveStats` appends
+ * what the summariser has used, also where nothing came of it.
+ */
+export function commitFlush(
+  prepared: PreparedFlush,
+  deps: { indexer: ToolCallIndexer; append: AppendEntry; isCurrent(key: string): boolean; saveStats?: () => void },
+): FlushReport {
+  const { indexer, append } = deps;
+  const batches = prepared.batches.filter(({ batch }) => batch.toolCalls.every((c) => deps.isCurrent(c.occurrenceKey)));
+  const report: FlushReport = emptyReport();
+  const indexed = new Set<string>();
+  for (const item of batches) {
+    if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, indexed);
+  }
+  for (const { repeats } of batches) {
+    for (const repeat of repeats) {
+      if (!indexer.getRecord(repeat.originalKey) && !indexed.has(repeat.originalKey)) continue;
+      indexer.registerDuplicate(repeat, repeat.original, append);
+      report.duplicates += 1;
+    }
+  }
+  tally(batches, report);
+  deps.saveStats?.();
+  const frontier = frontierAfter(batches, report, indexer);
+  if (frontier) append(CUSTOM_TYPE_FRONTIER, frontier);
+  return report;
+}
+
+/** A report of a flush that found nothing. */
+export function emptyReport(): FlushReport {
+  return { condensed: 0, duplicates: 0, trivial: 0, oversized: 0, failed: 0, rawChars: 0, keptChars: 0 };
+}
+
+/** Takes out of each batch the results that repeat an indexed one or an earlier one of this flush. */
+function separateRepeats(
+  batches: readonly CapturedBatch[],
+  indexer: ToolCallIndexer | undefined,
+): Omit<PreparedBatch, "verdict">[] {
+  const fresh = new Map<string, BatchMember>();
+  return batches.map((batch) => {
+    const members: BatchMember[] = [];
+    const repeats: Repeat[] = [];
+    for (const call of batch.toolCalls) {
+      const member = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
+      const original = indexer && findOriginal(member, indexer, fresh);
+      if (original) repeats.push({ call, contentHash: member.contentHash, ...original });
+      else members.push(member);
+      if (!fresh.has(member.contentHash)) fresh.set(member.contentHash, member);
+    }
+    return { batch, members, repeats };
+  });
+}
+
+function findOriginal(
+  member: BatchMember,
+  indexer: ToolCallIndexer,
+  fresh: ReadonlyMap<string, BatchMember>,
+): Pick<Repeat, "original" | "originalKey"> | undefined {
+  const known = indexer.findByHash(member.contentHash);
+  const earlier = fresh.get(member.contentHash);
+  const original =
+    known ??
+    (earlier && { shortId: REF_FOR_SIZE, record: recordOf(earlier), occurrenceKey: earlier.call.occurrenceKey });
+  if (!original) return undefined;
+  const stub = duplicateStub({ shortId: REF_FOR_SIZE, original });
+  if (!isWorthwhile(stub.length, contentChars(member.call.content))) return undefined;
+  return { original: original.record, originalKey: original.occurrenceKey };
+}
+
+function judgeSize(item: Omit<PreparedBatch, "verdict">, minBatchChars: number): Verdict | undefined {
+  if (item.members.length === 0) return { kind: "deduped" };
+  const chars = item.members.reduce((sum, { call }) => sum + contentChars(call.content), 0);
+  return chars < minBatchChars ? { kind: "trivial" } : undefined;
+}
+
+/** A summary counts only where at least one result gets shorter by it. */
+function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | null): Verdict {
+  if (!summary) return { kind: "failed" };
+  const fits = (member: BatchMember, text: string) =>
+    isWorthwhile(sizeWith(member, text), contentChars(member.call.content));
+  const { whole, texts } = summary;
+  if (texts) {
+    const content: BatchSummaryText = { kind: "split", whole, texts };
+    const worthwhile = item.members.some((member, i) => fits(member, texts[i] ?? ""));
+    return worthwhile ? { kind: "summarized", content, summary } : { kind: "oversized" };
+  }
+  const carrier = item.members.findLastIndex((member) => fits(member, whole));
+  if (carrier < 0) return { kind: "oversized" };
+  return { kind: "summarized", content: { kind: "whole", whole, carrier }, summary };
+}
+
+function commitBatch(
+  { batch, members }: PreparedBatch,
+  { content, summary }: Extract<Verdict, { kind: "summarized" }>,
+  { indexer, append }: { indexer: ToolCallIndexer; append: AppendEntry },
+  report: FlushReport,
+  indexed: Set<string>,
+): void {
+  const { model, usage } = summary;
+  const { turnIndex, timestamp } = batch;
+  indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
+  for (const [i, member] of members.entries()) {
+    indexed.add(member.call.occurrenceKey);
+    const text = content.kind === "split" ? (content.texts[i] ?? "") : i === content.carrier ? content.whole : "";
+    const raw = contentChars(member.call.content);
+    const stub = sizeWith(member, text);
+    if (!isWorthwhile(stub, raw)) continue;
+    report.condensed += 1;
+    report.rawChars += raw;
+    report.keptChars += stub;
+  }
+}
+
+function sizeWith(member: BatchMember, text: string): number {
+  return callStub({ shortId: REF_FOR_SIZE, record: recordOf(member) }, { text }).length;
+}
+
+function recordOf({ call, outcome, contentHash: hash }: BatchMember): ToolCallRecord {
+  const { toolCallId, toolName, args, resultText, resultImages, isError, resultTimestamp } = call;
+  const base = { toolCallId, toolName, args, resultText, isError, resultTimestamp, outcome, contentHash: hash };
+  return { ...base, turnIndex: 0, timestamp: 0, resultImages };
+}
+
+function tally(batches: readonly PreparedBatch[], report: FlushReport): void {
+  for (const { verdict, members } of batches) {
+    if (verdict.kind === "trivial" || verdict.kind === "oversized" || verdict.kind === "failed") {
+      report[verdict.kind] += members.length;
+    }
+  }
+}
+
+/**
+ * The frontier stops before the first batch that failed. Batches behind it that were skipped are named, so that they
+ * are not looked at, and paid for, again.
+ */
+function frontierAfter(
+  batches: readonly PreparedBatch[],
+  report: FlushReport,
+  indexer: ToolCallIndexer,
+): FrontierEntryData | undefined {
+  const firstFailure = batches.findIndex(({ verdict }) => verdict.kind === "failed");
+  const done = firstFailure < 0 ? batches : batches.slice(0, firstFailure);
+  const beyond = firstFailure < 0 ? [] : batches.slice(firstFailure);
+  const skipped = beyond.filter(({ verdict }) => verdict.kind === "trivial" || verdict.kind === "oversized");
+  const attempted = batches.filter(({ verdict }) => verdict.kind !== "failed");
+  if (attempted.length === 0 && !indexer.hasUncommitted()) return undefined;
+
+  const last = done.at(-1)?.batch.toolCalls.at(-1);
+  const previous = indexer.frontier();
+  const skippedOccurrenceKeys = skipped.flatMap(({ members }) => members.map(({ call }) => call.occurrenceKey));
+  return {
+    lastAttemptedToolCallId: last?.toolCallId ?? previous?.lastAttemptedToolCallId ?? null,
+    lastAttemptedResultTimestamp: last ? last.resultTimestamp : previous?.lastAttemptedResultTimestamp,
+    ...(skippedOccurrenceKeys.length > 0 ? { skippedOccurrenceKeys } : {}),
+    attemptedBatchCount: attempted.length,
+    attemptedToolCallCount: attempted.reduce((sum, { batch }) => sum + batch.toolCalls.length, 0),
+    rawCharCount: report.rawChars,
+    summaryCharCount: report.keptChars,
+    outcome: outcomeOf(report),
+  };
+}
+
+function outcomeOf(report: FlushReport): FlushOutcome {
+  if (report.condensed > 0) return "summarized";
+  if (report.oversized > 0) return "skipped-oversized";
+  return report.duplicates > 0 ? "skipped-deduped" : "skipped-trivial";
+}
+
+/** Runs `task` over `items`, at most `limit` at once. */
+async function eachLimited<T>(items: readonly T[], limit: number, task: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  const worker = async () => {
+    for (const item of queue) await task(item);
+  };
+  await Promise.all(Array.from({ length: Math.max(1, Math.min(limit, items.length)) }, worker));
+}

@@ -1,0 +1,303 @@
+/**
+ * What has been condensed: records by occurrence, refs, repeats, and the frontier of the current branch.
+ *
+ * Everything is folded from session entries, live ones and reloaded ones alike, so that a restart cannot come to
+ * another state. Records and refs are kept for the whole file, since a ref that the model has once read must answer on
+ * every branch; what is rendered is kept for the current branch alone.
+ */
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { occurrenceKey } from "./messages.js";
+import { type OwnEntry, readOwnEntry } from "./session/entries.js";
+import { BranchLedger, type CommittedState, type DuplicateCall, type IndexedCall } from "./session/ledger.js";
+import {
+  type CapturedToolCall,
+  CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_INDEX,
+  CUSTOM_TYPE_SUMMARY,
+  type DedupAliasEntryData,
+  type FrontierEntryData,
+  type IndexEntryData,
+  type SummaryEntryData,
+  type SummaryToolCallRef,
+  type SummaryUsage,
+  type ToolCallRecord,
+} from "./types.js";
+
+/** Appends a custom entry to the session. */
+export type AppendEntry = (customType: string, data: unknown) => void;
+
+/** A call of a batch that is about to be indexed. */
+export interface BatchMember {
+  call: CapturedToolCall;
+  outcome: string;
+  contentHash: string;
+}
+
+/** What a batch's summary says: a text for each call, or one text for all that the call at `carrier` carries. */
+export type BatchSummaryText =
+  | { kind: "split"; whole: string; texts: readonly string[] }
+  | { kind: "whole"; whole: string; carrier: number };
+
+/** A batch that is about to be indexed. */
+export interface IndexableBatch {
+  turnIndex: number;
+  timestamp: number;
+  members: readonly BatchMember[];
+  summary: { content: BatchSummaryText; model: string; usage?: SummaryUsage };
+}
+
+/** Index of the tool calls that have been dealt with. */
+export class ToolCallIndexer {
+  private calls = new Map<string, IndexedCall>();
+  private duplicates = new Map<string, DuplicateCall>();
+  private keysByRef = new Map<string, Set<string>>();
+  private refsByKey = new Map<string, string>();
+  private keysById = new Map<string, Set<string>>();
+  private highestRef = 0;
+  private invalidTypes = new Set<string>();
+  private ledger = this.newLedger();
+  private epochNumber = 0;
+
+  /**
+   * Starts over from a session's entries.
+   * @param all every entry of the file, in its order
+   * @param branch the entries of the current branch, root first
+   */
+  reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): void {
+    this.calls = new Map();
+    this.duplicates = new Map();
+    this.keysByRef = new Map();
+    this.refsByKey = new Map();
+    this.keysById = new Map();
+    this.highestRef = 0;
+    this.invalidTypes = new Set();
+    const own = all.map(readOwnEntry).filter((entry) => entry !== undefined);
+    // Refs come first: a record without one must not take a number that is given further down in the file.
+    for (const entry of own) this.learnRefs(entry);
+    for (const entry of own) this.learn(entry);
+    this.resetBranch(branch);
+  }
+
+  /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
+  resetBranch(branch: readonly SessionEntry[]): void {
+    this.ledger = this.newLedger();
+    this.epochNumber += 1;
+    for (const entry of branch) {
+      const own = readOwnEntry(entry);
+      if (own) this.ledger.fold(own);
+    }
+  }
+
+  /** Takes in an entry that has just been appended to the current branch. */
+  fold(entry: SessionEntry): void {
+    const own = readOwnEntry(entry);
+    if (!own) return;
+    this.learnRefs(own);
+    this.learn(own);
+    if (this.ledger.fold(own)) this.epochNumber += 1;
+  }
+
+  /** Appends the summary and index entries of one batch and gives its refs. The caller folds the entries back in. */
+  addBatch(batch: IndexableBatch, append: AppendEntry): string[] {
+    const refs = batch.members.map(() => this.mintRef());
+    append(CUSTOM_TYPE_SUMMARY, summaryEntry(batch, refs));
+    append(CUSTOM_TYPE_INDEX, indexEntry(batch, refs));
+    return refs;
+  }
+
+  /** Appends the alias entry of a result that repeats `original`, and gives its ref. The caller folds it back in. */
+  registerDuplicate(
+    repeat: { call: CapturedToolCall; contentHash: string },
+    original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">,
+    append: AppendEntry,
+  ): string {
+    const shortId = this.mintRef();
+    const data: DedupAliasEntryData = {
+      newToolCallId: repeat.call.toolCallId,
+      newResultTimestamp: repeat.call.resultTimestamp,
+      originalToolCallId: original.toolCallId,
+      originalResultTimestamp: original.resultTimestamp,
+      contentHash: repeat.contentHash,
+      shortId,
+    };
+    append(CUSTOM_TYPE_DEDUP_ALIAS, data);
+    return shortId;
+  }
+
+  /** The occurrence is indexed, or an alias of an indexed one, on the current branch. */
+  isSummarized(key: string): boolean {
+    return this.ledger.has(key);
+  }
+
+  /** A flush has looked at the occurrence beyond the frontier and skipped it for good. */
+  isSkipped(key: string): boolean {
+    return this.ledger.skipped.has(key);
+  }
+
+  /** The record that answers for an occurrence, wherever in the file it stands; a repeat gives its original's. */
+  getRecord(key: string): ToolCallRecord | undefined {
+    return (this.calls.get(key) ?? this.duplicates.get(key)?.original)?.record;
+  }
+
+  /** Occurrences that a ref (`t12`) or a raw tool call id names, in the order of the file. */
+  resolve(name: string): string[] {
+    return [...(this.keysByRef.get(name) ?? this.keysById.get(name) ?? [])];
+  }
+
+  /** The ref of an occurrence. */
+  refOf(key: string): string | undefined {
+    return this.refsByKey.get(key);
+  }
+
+  /** Every ref that answers. */
+  refs(): string[] {
+    return [...this.keysByRef.keys()];
+  }
+
+  /** The indexed call of the current branch whose whole content has this hash. */
+  findByHash(contentHash: string): IndexedCall | undefined {
+    return this.ledger.findByHash(contentHash);
+  }
+
+  /** Key of the last result that a flush has dealt with on this branch. */
+  frontierKey(): string | undefined {
+    const { frontier } = this.ledger;
+    if (!frontier || frontier.lastAttemptedToolCallId === null) return undefined;
+    return occurrenceKey(frontier.lastAttemptedToolCallId, frontier.lastAttemptedResultTimestamp);
+  }
+
+  /** The last frontier of the current branch. */
+  frontier(): FrontierEntryData | undefined {
+    return this.ledger.frontier;
+  }
+
+  /** Entries of a flush whose frontier was never written stand at the end of the branch. */
+  hasUncommitted(): boolean {
+    return this.ledger.hasUncommitted();
+  }
+
+  /** Changes whenever what `committed` gives has changed. */
+  get epoch(): number {
+    return this.epochNumber;
+  }
+
+  /** What the render plan is made from. */
+  committed(): CommittedState {
+    return this.ledger;
+  }
+
+  /** Types of own entries that were left out since they had another shape; asking clears the list. */
+  takeInvalid(): string[] {
+    const types = [...this.invalidTypes];
+    this.invalidTypes.clear();
+    return types;
+  }
+
+  private newLedger(): BranchLedger {
+    return new BranchLedger({
+      callOf: (key) => this.calls.get(key),
+      duplicateOf: (key) => this.duplicates.get(key),
+    });
+  }
+
+  private mintRef(): string {
+    this.highestRef += 1;
+    return `t${this.highestRef}`;
+  }
+
+  private learnRefs(own: OwnEntry): void {
+    for (const ref of refsOf(own)) this.nameKey(ref.shortId, occurrenceKey(ref.toolCallId, ref.resultTimestamp));
+  }
+
+  /** Two processes on one file may have given one ref twice; it then names both. */
+  private nameKey(ref: string, key: string): void {
+    this.keysByRef.set(ref, (this.keysByRef.get(ref) ?? new Set()).add(key));
+    if (!this.refsByKey.has(key)) this.refsByKey.set(key, ref);
+    this.highestRef = Math.max(this.highestRef, Number(ref.slice(1)));
+  }
+
+  private learn(own: OwnEntry): void {
+    if (own.kind === "invalid") this.invalidTypes.add(own.customType);
+    if (own.kind === "alias") this.learnAlias(own.data);
+    if (own.kind !== "index") return;
+    if (own.rejected > 0) this.invalidTypes.add(CUSTOM_TYPE_INDEX);
+    for (const record of own.data.toolCalls) {
+      const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
+      if (this.calls.has(key)) continue;
+      this.calls.set(key, { occurrenceKey: key, shortId: this.refsByKey.get(key) ?? this.fillGap(key), record });
+      this.learnId(record.toolCallId, key);
+    }
+  }
+
+  private learnAlias(data: DedupAliasEntryData): void {
+    const key = occurrenceKey(data.newToolCallId, data.newResultTimestamp);
+    const originalKey = occurrenceKey(data.originalToolCallId, data.originalResultTimestamp);
+    const original = this.calls.get(originalKey) ?? this.duplicates.get(originalKey)?.original;
+    if (!original || this.duplicates.has(key)) return;
+    this.duplicates.set(key, { occurrenceKey: key, toolCallId: data.newToolCallId, shortId: data.shortId, original });
+    this.learnId(data.newToolCallId, key);
+  }
+
+  private learnId(toolCallId: string, key: string): void {
+    this.keysById.set(toolCallId, (this.keysById.get(toolCallId) ?? new Set()).add(key));
+  }
+
+  /**
+   * Earlier releases gave spilled records no ref. They take the lowest free numbers in the order of the file, which are
+   * the same at every load since new refs are always given above the highest.
+   */
+  private fillGap(key: string): string {
+    let number = 1;
+    while (this.keysByRef.has(`t${number}`)) number += 1;
+    this.nameKey(`t${number}`, key);
+    return `t${number}`;
+  }
+}
+
+function refsOf(own: OwnEntry): SummaryToolCallRef[] {
+  switch (own.kind) {
+    case "index":
+      return own.data.refs;
+    case "legacy-summary":
+      return own.refs;
+    case "alias": {
+      const { shortId, newToolCallId, newResultTimestamp } = own.data;
+      return shortId === undefined ? [] : [{ shortId, toolCallId: newToolCallId, resultTimestamp: newResultTimestamp }];
+    }
+    default:
+      return [];
+  }
+}
+
+function summaryEntry({ members, summary }: IndexableBatch, refs: readonly string[]): SummaryEntryData {
+  const { content, model, usage } = summary;
+  const parts = members.flatMap(({ call }, i) => {
+    const text = content.kind === "split" ? content.texts[i] : i === content.carrier ? content.whole : undefined;
+    const shortId = refs[i];
+    return text === undefined || shortId === undefined ? [] : [{ shortId, occurrenceKey: call.occurrenceKey, text }];
+  });
+  const occurrenceKeys = members.map(({ call }) => call.occurrenceKey);
+  return { text: content.whole, parts, occurrenceKeys, model, ...(usage ? { usage } : {}) };
+}
+
+function indexEntry({ members, turnIndex, timestamp }: IndexableBatch, refs: readonly string[]): IndexEntryData {
+  return {
+    toolCalls: members.map(({ call, outcome, contentHash }) => ({
+      toolCallId: call.toolCallId,
+      toolName: call.toolName,
+      args: call.args,
+      resultText: call.resultText,
+      isError: call.isError,
+      turnIndex,
+      timestamp,
+      resultTimestamp: call.resultTimestamp,
+      ...(call.resultImages > 0 ? { resultImages: call.resultImages } : {}),
+      outcome,
+      contentHash,
+    })),
+    refs: members.flatMap(({ call: { toolCallId, resultTimestamp } }, i) => {
+      const shortId = refs[i];
+      return shortId === undefined ? [] : [{ shortId, toolCallId, resultTimestamp }];
+    }),
+  };
+}

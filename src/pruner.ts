@@ -1,0 +1,103 @@
+/**
+ * Renders the messages of one request. Every phase is pure and gives back what it was given where nothing changes, so
+ * that a request with nothing to condense costs one look at its messages.
+ */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey, textOf } from "./messages.js";
+import type { RenderPlan, Replacement } from "./render/plan.js";
+import { repairTranscript } from "./render/repair.js";
+import { CUSTOM_TYPE_SUMMARY } from "./types.js";
+
+/** The messages as they are to be sent. Neither the array nor anything in it is changed. */
+export function pruneMessages(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
+  const stubbed = replaceResults(messages, plan);
+  const folded = foldLegacySummaries(stubbed, plan);
+  return repairTranscript(folded);
+}
+
+/**
+ * Puts a render into the host's own array. Where only contents differ, they are set on the host's messages and
+ * `undefined` is given: handing back another array makes the newer host fold later system messages into the head of
+ * the prompt. Nothing is touched before the whole render is known.
+ */
+export function applyRender(messages: AgentMessage[], rendered: AgentMessage[]): AgentMessage[] | undefined {
+  if (rendered === messages) return undefined;
+  const changes: (() => void)[] = [];
+  for (const [i, message] of messages.entries()) {
+    const next = rendered[i];
+    if (next === message) continue;
+    if (!next || !sameButContent(message, next)) return rendered;
+    changes.push(() => Object.assign(message, next));
+  }
+  if (rendered.length !== messages.length) return rendered;
+  for (const change of changes) change();
+  return undefined;
+}
+
+/** Results the model has answered take their stub, unless that would be longer than what stands there. */
+function replaceResults(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
+  if (plan.replacements.size === 0) return messages;
+  const end = lastAnswerIndex(messages);
+  const ambiguous = ambiguousBareIds(messages, plan);
+  const used = new Set<string>();
+  let rendered: AgentMessage[] | undefined;
+  for (let i = 0; i < end; i++) {
+    const message = messages[i];
+    if (!message || !isToolResult(message) || !plan.toolCallIds.has(message.toolCallId)) continue;
+    const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
+    if (!replacement || used.has(replacement.occurrenceKey)) continue;
+    used.add(replacement.occurrenceKey);
+    if (replacement.text.length >= contentChars(message.content)) continue;
+    rendered ??= messages.slice();
+    rendered[i] = { ...message, content: [{ type: "text", text: replacement.text }] };
+  }
+  return rendered ?? messages;
+}
+
+function find(
+  plan: RenderPlan,
+  toolCallId: string,
+  timestamp: number,
+  ambiguous: ReadonlySet<string>,
+): Replacement | undefined {
+  const exact = plan.replacements.get(occurrenceKey(toolCallId, timestamp));
+  if (exact) return exact;
+  return plan.bareIds.has(toolCallId) && !ambiguous.has(toolCallId) ? plan.replacements.get(toolCallId) : undefined;
+}
+
+/** Bare ids that more than one result has: they name none of them. */
+function ambiguousBareIds(messages: readonly AgentMessage[], plan: RenderPlan): Set<string> {
+  const seen = new Set<string>();
+  const ambiguous = new Set<string>();
+  if (plan.bareIds.size === 0) return ambiguous;
+  for (const message of messages) {
+    if (!isToolResult(message) || !plan.bareIds.has(message.toolCallId)) continue;
+    if (seen.has(message.toolCallId)) ambiguous.add(message.toolCallId);
+    seen.add(message.toolCallId);
+  }
+  return ambiguous;
+}
+
+/** A summary message of an earlier release goes once all that it speaks of stands as stubs that hold its text. */
+function foldLegacySummaries(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
+  if (plan.legacySummaries.size === 0) return messages;
+  const present = new Set<string>();
+  for (const message of messages) {
+    if (!isToolResult(message)) continue;
+    present.add(occurrenceKey(message.toolCallId, message.timestamp)).add(message.toolCallId);
+  }
+  const kept = messages.filter((message) => {
+    if (message.role !== "custom" || message.customType !== CUSTOM_TYPE_SUMMARY) return true;
+    const keys = plan.legacySummaries.get(textOf(message.content));
+    return !keys?.every((key) => plan.replacements.has(key) && present.has(key));
+  });
+  return kept.length === messages.length ? messages : kept;
+}
+
+function sameButContent(message: AgentMessage, next: AgentMessage): boolean {
+  return (
+    message.role === next.role &&
+    message.timestamp === next.timestamp &&
+    (!isToolResult(message) || (isToolResult(next) && message.toolCallId === next.toolCallId))
+  );
+}

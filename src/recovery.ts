@@ -1,0 +1,150 @@
+/** Originals of condensed results: finding them by name, and giving them page by page. */
+import { runInNewContext } from "node:vm";
+import type { ImageContent } from "@mariozechner/pi-ai";
+import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
+import type { ToolCallIndexer } from "./indexer.js";
+import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "./messages.js";
+import { nearest } from "./nearest.js";
+import type { ToolCallRecord } from "./types.js";
+
+/** Milliseconds that a pattern may take: a model's regular expression must not be able to hang the host. */
+const PATTERN_TIMEOUT_MS = 1_000;
+
+/** An original, whole. */
+export interface RecoveredOutput {
+  /** Ref of the occurrence, or its raw id where it has none. */
+  name: string;
+  record: ToolCallRecord;
+  text: string;
+  images: ImageContent[];
+}
+
+/** What a name stands for. */
+export type Recovery = { kind: "found"; outputs: RecoveredOutput[] } | { kind: "missing"; message: string };
+
+/** The originals that a ref or raw tool call id names. A reused id gives every occurrence. */
+export function recover(name: string, indexer: ToolCallIndexer, entries: readonly SessionEntry[]): Recovery {
+  const wanted = normalizeName(name);
+  const outputs = indexer.resolve(wanted).flatMap((key) => {
+    const record = indexer.getRecord(key);
+    return record ? [{ name: indexer.refOf(key) ?? wanted, record, ...bodyOf(record, entries) }] : [];
+  });
+  if (outputs.length > 0) return { kind: "found", outputs };
+  return { kind: "missing", message: explainMissing(wanted, indexer, entries) };
+}
+
+/** The text, from the record where it holds it and from the session's own message otherwise; images from there too. */
+function bodyOf(record: ToolCallRecord, entries: readonly SessionEntry[]): { text: string; images: ImageContent[] } {
+  const original = record.resultText && !record.resultImages ? undefined : findResult(record, entries);
+  const images = original?.content.filter(isImage) ?? [];
+  return { text: record.resultText || (original ? extractToolResultText(original) : ""), images };
+}
+
+function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: readonly SessionEntry[]) {
+  for (const entry of entries) {
+    if (entry.type !== "message" || !isToolResult(entry.message) || entry.message.toolCallId !== toolCallId) continue;
+    if (resultTimestamp === undefined || entry.message.timestamp === resultTimestamp) return entry.message;
+  }
+  return undefined;
+}
+
+/** Models write refs as they saw them: in backticks, brackets, upper case. */
+function normalizeName(name: string): string {
+  const ref = /^[^\p{L}\p{N}]*(t\d{1,9})[^\p{L}\p{N}]*$/iu.exec(name.trim());
+  return ref?.[1] ? ref[1].toLowerCase() : name.trim();
+}
+
+function explainMissing(name: string, indexer: ToolCallIndexer, entries: readonly SessionEntry[]): string {
+  const inContext = entries.some(
+    (entry) =>
+      entry.type === "message" &&
+      isToolResult(entry.message) &&
+      (entry.message.toolCallId === name || occurrenceKey(name, entry.message.timestamp) === name),
+  );
+  if (inContext) return `${name} is not condensed: its output still stands in the context.`;
+  const known = indexer.refs();
+  if (known.length === 0) return `Unknown ref "${name}": nothing has been condensed in this session.`;
+  const close = nearest(name, known);
+  const refs = close.length > 0 ? close : known.slice(-3);
+  return `Unknown ref "${name}". Valid are refs of the form t12, as they stand in "[t12 condensed: …]", and raw tool call ids. Nearest known: ${refs.join(", ")}.`;
+}
+
+/** A stretch of a text. `start` and `end` count UTF-16 code units from its beginning. */
+export interface Page {
+  body: string;
+  start: number;
+  end: number;
+  total: number;
+}
+
+/**
+ * The page that begins at `offset`: at most `limit` characters, and at most what the host's own tools give at once.
+ * Ends at a line's end where it can and never inside a character; pages in a row join to the original.
+ * @param share into how many answers the host's limit is divided
+ */
+export function pageOf(text: string, options: { offset?: number; limit?: number; share?: number }): Page {
+  const start = alignedStart(text, Math.min(Math.max(0, options.offset ?? 0), text.length));
+  const maxBytes = Math.max(1_000, Math.floor(DEFAULT_MAX_BYTES / (options.share ?? 1)));
+  const wanted = text.slice(start, options.limit === undefined ? undefined : start + Math.max(1, options.limit));
+  const head = truncateHead(wanted, { maxBytes, maxLines: DEFAULT_MAX_LINES });
+  // truncateHead leaves out the line break that it cuts at; the page keeps it, so that pages join.
+  const cutLength = head.firstLineExceedsLimit ? bytePrefix(wanted, maxBytes) : head.content.length + 1;
+  const end = alignedEnd(text, start, start + (head.truncated ? cutLength : wanted.length));
+  return { body: text.slice(start, end), start, end, total: text.length };
+}
+
+function bytePrefix(text: string, maxBytes: number): number {
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, maxBytes)).replace(/\uFFFD$/, "").length;
+}
+
+function alignedStart(text: string, index: number): number {
+  return splitsPair(text, index) ? index - 1 : index;
+}
+
+function alignedEnd(text: string, start: number, end: number): number {
+  if (!splitsPair(text, end)) return end;
+  return end - 1 > start ? end - 1 : end + 1;
+}
+
+function splitsPair(text: string, index: number): boolean {
+  return (text.charCodeAt(index - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(index) & 0xfc00) === 0xdc00;
+}
+
+/** Lines of a text that match a pattern, each headed by its number. */
+export interface Matches {
+  body: string;
+  count: number;
+  shown: number;
+}
+
+/**
+ * The lines that match `pattern`, a regular expression or else plain text, as `12: line`.
+ * @throws Error where the pattern takes too long
+ */
+export function matchesOf(text: string, pattern: string): Matches {
+  const lines = text.split("\n");
+  const hits = matchingLines(lines, pattern);
+  const body = hits.map((i) => `${i + 1}: ${lines[i]}`).join("\n");
+  const page = pageOf(body, {});
+  const shown = page.end === page.total ? hits.length : page.body.split("\n").length - 1;
+  return { body: page.body, count: hits.length, shown };
+}
+
+function matchingLines(lines: readonly string[], pattern: string): number[] {
+  const expression = compile(pattern);
+  if (!expression) return lines.flatMap((line, i) => (line.includes(pattern) ? [i] : []));
+  const hits: unknown = runInNewContext(
+    "lines.flatMap((line, i) => (expression.test(line) ? [i] : []))",
+    { lines, expression },
+    { timeout: PATTERN_TIMEOUT_MS },
+  );
+  return Array.isArray(hits) ? hits.filter((hit) => typeof hit === "number") : [];
+}
+
+function compile(pattern: string): RegExp | undefined {
+  try {
+    return new RegExp(pattern, "u");
+  } catch {
+    return undefined;
+  }
+}

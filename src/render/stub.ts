@@ -1,0 +1,65 @@
+/** The texts that stand in for condensed results. */
+import { IMAGE_CHARS } from "../messages.js";
+import type { CallSummary, DuplicateCall, IndexedCall } from "../session/ledger.js";
+import { describeCall } from "../summary/describe.js";
+import { cut } from "../summary/text.js";
+import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
+
+/** pi cuts results to 2,000 characters when it compacts, so what identifies a call must come early. */
+const MAX_OUTCOME_CHARS = 60;
+
+/** A stub that saves less than a quarter costs the model more in detail than it saves in tokens. */
+const MAX_STUB_SHARE = 0.75;
+
+/** What the header of a stub is made from. */
+export interface StubSubject {
+  shortId: string;
+  record: Pick<
+    ToolCallRecord,
+    "toolName" | "args" | "resultText" | "resultChars" | "resultImages" | "isError" | "outcome"
+  >;
+}
+
+/** `[t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: context_tree_query t12]` and the summary. */
+export function callStub(subject: StubSubject, summary: CallSummary | undefined): string {
+  const { record, shortId } = subject;
+  const outcome = cut(record.outcome ?? (record.isError ? "error" : "ok"), MAX_OUTCOME_CHARS);
+  const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${describeSize(record)}, ${outcome}. ${hint(shortId)}]`;
+  const body = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : summary?.text.trim();
+  return body ? `${header}\n${body}` : header;
+}
+
+/** `[t12 condensed: identical to t7 (read src/app.ts, 14,203 chars). Full output: context_tree_query t7]` */
+export function duplicateStub({ shortId, original }: Pick<DuplicateCall, "shortId" | "original">): string {
+  const { record } = original;
+  const known = `${describeCall(record.toolName, record.args)}, ${describeSize(record)}`;
+  const name = shortId === undefined ? "condensed" : `${shortId} condensed`;
+  return `[${name}: identical to ${original.shortId} (${known}). ${hint(original.shortId)}]`;
+}
+
+/** Size of the original in characters, images at their flat price. */
+export function recordChars(record: StubSubject["record"]): number {
+  return (record.resultChars ?? record.resultText.length) + (record.resultImages ?? 0) * IMAGE_CHARS;
+}
+
+/** The stub is enough shorter than the original to stand in its place. */
+export function isWorthwhile(stubChars: number, originalChars: number): boolean {
+  return stubChars <= originalChars * MAX_STUB_SHARE;
+}
+
+/** The stub of an indexed call, or `undefined` where the original is better left. */
+export function worthwhileCallStub(call: IndexedCall, summary: CallSummary | undefined): string | undefined {
+  const stub = callStub(call, summary);
+  return isWorthwhile(stub.length, recordChars(call.record)) ? stub : undefined;
+}
+
+function describeSize(record: StubSubject["record"]): string {
+  const chars = record.resultChars ?? record.resultText.length;
+  const images = record.resultImages ?? 0;
+  const text = `${chars.toLocaleString("en-US")} chars`;
+  return images === 0 ? text : `${text} and ${images === 1 ? "1 image" : `${images} images`}`;
+}
+
+function hint(ref: string): string {
+  return `Full output: ${QUERY_TOOL_NAME} ${ref}`;
+}

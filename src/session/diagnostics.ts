@@ -1,0 +1,30 @@
+/** Troubles that are told once: in a notice while the session runs, and in its file for whoever looks later. */
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { CUSTOM_TYPE_DIAGNOSTIC, type DiagnosticEntryData } from "../types.js";
+import { readOwnEntry } from "./entries.js";
+
+/** Remembers what has been told. */
+export class Diagnostics {
+  private readonly told = new Set<string>();
+
+  /** Takes over what the session's file already says. */
+  restore(entries: readonly SessionEntry[]): void {
+    for (const entry of entries) {
+      if (entry.type !== "custom" || entry.customType !== CUSTOM_TYPE_DIAGNOSTIC) continue;
+      const own = readOwnEntry(entry);
+      if (own?.kind === "diagnostic") this.told.add(keyOf(own.data));
+    }
+  }
+
+  /** Appends the entry and gives true where this kind and subject has not been told before. */
+  record(data: DiagnosticEntryData, append: (customType: string, data: unknown) => void): boolean {
+    if (this.told.has(keyOf(data))) return false;
+    this.told.add(keyOf(data));
+    append(CUSTOM_TYPE_DIAGNOSTIC, data);
+    return true;
+  }
+}
+
+function keyOf({ kind, detail }: DiagnosticEntryData): string {
+  return `${kind}\n${detail}`;
+}

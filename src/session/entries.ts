@@ -1,0 +1,163 @@
+/**
+ * Reading back what stands in the session JSONL. A session file is outside input: other releases, other extensions and
+ * damaged disks write it, so every entry is validated here once and nowhere else.
+ */
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { type TSchema, Type } from "typebox";
+import { Value } from "typebox/value";
+import {
+  CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_DIAGNOSTIC,
+  CUSTOM_TYPE_FRONTIER,
+  CUSTOM_TYPE_INDEX,
+  CUSTOM_TYPE_STATS,
+  CUSTOM_TYPE_SUMMARY,
+  type DedupAliasEntryData,
+  type DiagnosticEntryData,
+  type FrontierEntryData,
+  type IndexEntryData,
+  type StatsEntryData,
+  type SummaryEntryData,
+  type SummaryToolCallRef,
+  type ToolCallRecord,
+} from "../types.js";
+
+const Count = Type.Integer({ minimum: 0 });
+const Ref = Type.String({ pattern: "^[tb][0-9]{1,9}$" });
+
+const RecordSchema = Type.Object({
+  toolCallId: Type.String(),
+  toolName: Type.String(),
+  args: Type.Record(Type.String(), Type.Unknown()),
+  resultText: Type.String(),
+  isError: Type.Boolean(),
+  turnIndex: Type.Number(),
+  timestamp: Type.Number(),
+  resultTimestamp: Type.Optional(Type.Number()),
+  resultChars: Type.Optional(Count),
+  resultImages: Type.Optional(Count),
+  outcome: Type.Optional(Type.String()),
+  contentHash: Type.Optional(Type.String()),
+});
+
+const RefSchema = Type.Object({
+  shortId: Ref,
+  toolCallId: Type.String(),
+  resultTimestamp: Type.Optional(Type.Number()),
+});
+
+const SummarySchema = Type.Object({
+  text: Type.String(),
+  parts: Type.Array(Type.Object({ shortId: Ref, occurrenceKey: Type.String(), text: Type.String() })),
+  occurrenceKeys: Type.Array(Type.String()),
+  model: Type.String(),
+});
+
+const AliasSchema = Type.Object({
+  newToolCallId: Type.String(),
+  newResultTimestamp: Type.Optional(Type.Number()),
+  originalToolCallId: Type.String(),
+  originalResultTimestamp: Type.Optional(Type.Number()),
+  contentHash: Type.Optional(Type.String()),
+  shortId: Type.Optional(Ref),
+});
+
+const FrontierSchema = Type.Object({
+  lastAttemptedToolCallId: Type.Union([Type.String(), Type.Null()]),
+  lastAttemptedResultTimestamp: Type.Optional(Type.Number()),
+  skippedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+  attemptedBatchCount: Count,
+  attemptedToolCallCount: Count,
+  rawCharCount: Count,
+  summaryCharCount: Count,
+  outcome: Type.Union([
+    Type.Literal("summarized"),
+    Type.Literal("skipped-oversized"),
+    Type.Literal("skipped-deduped"),
+    Type.Literal("skipped-trivial"),
+  ]),
+});
+
+const StatsSchema = Type.Object({
+  totalInputTokens: Type.Number({ minimum: 0 }),
+  totalOutputTokens: Type.Number({ minimum: 0 }),
+  totalCost: Type.Number({ minimum: 0 }),
+  callCount: Count,
+  failedCallCount: Type.Optional(Count),
+});
+
+const DiagnosticSchema = Type.Object({ kind: Type.String(), detail: Type.String() });
+
+/** One of the extension's own entries, read back and validated. */
+export type OwnEntry =
+  | { kind: "index"; data: IndexEntryData; rejected: number }
+  | { kind: "summary"; data: SummaryEntryData }
+  | { kind: "legacy-summary"; text: string; refs: SummaryToolCallRef[]; timestamp: number }
+  | { kind: "alias"; data: DedupAliasEntryData }
+  | { kind: "frontier"; data: FrontierEntryData }
+  | { kind: "stats"; data: StatsEntryData }
+  | { kind: "diagnostic"; data: DiagnosticEntryData }
+  | { kind: "invalid"; customType: string };
+
+/**
+ * Reads one session entry. Gives `undefined` for an entry that is not the extension's, and `invalid` for one that
+ * claims to be and has another shape: the caller leaves it out and reports it once.
+ */
+export function readOwnEntry(entry: SessionEntry): OwnEntry | undefined {
+  if (entry.type === "custom") return readCustom(entry.customType, entry.data);
+  if (entry.type === "custom_message" && entry.customType === CUSTOM_TYPE_SUMMARY) {
+    return readLegacySummary(entry.content, entry.details, Date.parse(entry.timestamp));
+  }
+  return undefined;
+}
+
+function readCustom(customType: string, data: unknown): OwnEntry | undefined {
+  switch (customType) {
+    case CUSTOM_TYPE_INDEX:
+      return readIndex(data);
+    case CUSTOM_TYPE_SUMMARY:
+      return Value.Check(SummarySchema, data) ? { kind: "summary", data } : invalid(customType);
+    case CUSTOM_TYPE_DEDUP_ALIAS:
+      return Value.Check(AliasSchema, data) ? { kind: "alias", data } : invalid(customType);
+    case CUSTOM_TYPE_FRONTIER:
+      return Value.Check(FrontierSchema, data) ? { kind: "frontier", data } : invalid(customType);
+    case CUSTOM_TYPE_STATS:
+      return Value.Check(StatsSchema, data)
+        ? { kind: "stats", data: { ...data, failedCallCount: data.failedCallCount ?? 0 } }
+        : invalid(customType);
+    case CUSTOM_TYPE_DIAGNOSTIC:
+      return Value.Check(DiagnosticSchema, data) ? { kind: "diagnostic", data } : invalid(customType);
+    default:
+      return undefined;
+  }
+}
+
+function invalid(customType: string): OwnEntry {
+  return { kind: "invalid", customType };
+}
+
+/** An index entry with a bad record in it still gives its good ones. */
+function readIndex(data: unknown): OwnEntry {
+  if (!isObject(data) || !Array.isArray(data.toolCalls)) return invalid(CUSTOM_TYPE_INDEX);
+  const toolCalls = valid<ToolCallRecord>(RecordSchema, data.toolCalls);
+  const refs = valid<SummaryToolCallRef>(RefSchema, Array.isArray(data.refs) ? data.refs : []);
+  const entry: IndexEntryData = { toolCalls, refs, ...(data.backfilled === true ? { backfilled: true } : {}) };
+  return { kind: "index", data: entry, rejected: data.toolCalls.length - toolCalls.length };
+}
+
+/** Earlier releases wrote the summary as a message of the conversation, its refs in `details.toolCallRefs`. */
+function readLegacySummary(content: unknown, details: unknown, timestamp: number): OwnEntry {
+  if (typeof content !== "string" || !isObject(details) || !Array.isArray(details.toolCallRefs)) {
+    return invalid(CUSTOM_TYPE_SUMMARY);
+  }
+  const refs = valid<SummaryToolCallRef>(RefSchema, details.toolCallRefs);
+  return refs.length > 0 ? { kind: "legacy-summary", text: content, refs, timestamp } : invalid(CUSTOM_TYPE_SUMMARY);
+}
+
+function valid<T>(schema: TSchema, values: readonly unknown[]): T[] {
+  return values.filter((value): value is T => Value.Check(schema, value));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,156 @@
+/**
+ * What the own entries on one branch amount to, in their order. A flush appends several entries and its frontier last;
+ * only what a frontier has confirmed takes effect, so that a flush that was cut short changes no render.
+ */
+import { occurrenceKey } from "../messages.js";
+import type { FrontierEntryData, SummaryEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.js";
+import type { OwnEntry } from "./entries.js";
+import { splitLegacySummary } from "./legacy.js";
+
+/** A condensed call: its record and the ref that it answers to. */
+export interface IndexedCall {
+  occurrenceKey: string;
+  shortId: string;
+  record: ToolCallRecord;
+}
+
+/** A result that repeats an indexed one. */
+export interface DuplicateCall {
+  occurrenceKey: string;
+  toolCallId: string;
+  /** Ref of the repeat; `undefined` where an earlier release gave it none. */
+  shortId: string | undefined;
+  original: IndexedCall;
+}
+
+/** The summary that stands for a call. */
+export interface CallSummary {
+  /** Text for this call; empty where the batch's text stands with another call. */
+  text: string;
+  /** Ref of the call that carries the text of a batch that could not be split. */
+  carriedBy?: string;
+}
+
+/** A summary message of an earlier release, whose text now stands in the stubs of these calls. */
+export interface LegacySummary {
+  text: string;
+  occurrenceKeys: string[];
+}
+
+/** What the entries up to the last frontier say about a branch. */
+export interface CommittedState {
+  calls: ReadonlyMap<string, IndexedCall>;
+  duplicates: ReadonlyMap<string, DuplicateCall>;
+  summaries: ReadonlyMap<string, CallSummary>;
+  legacySummaries: readonly LegacySummary[];
+}
+
+/** Finds the file's calls and repeats by occurrence. */
+export interface CallLookup {
+  callOf(key: string): IndexedCall | undefined;
+  duplicateOf(key: string): DuplicateCall | undefined;
+}
+
+/** The fold of one branch. */
+export class BranchLedger implements CommittedState {
+  readonly calls = new Map<string, IndexedCall>();
+  readonly duplicates = new Map<string, DuplicateCall>();
+  readonly summaries = new Map<string, CallSummary>();
+  readonly legacySummaries: LegacySummary[] = [];
+  readonly skipped = new Set<string>();
+  frontier: FrontierEntryData | undefined;
+  private readonly keysByHash = new Map<string, string>();
+  private readonly stagedKeys = new Set<string>();
+  private staged: (() => void)[] = [];
+
+  constructor(private readonly lookup: CallLookup) {}
+
+  /** Takes in the next entry of the branch. True where that changed what is committed. */
+  fold(own: OwnEntry): boolean {
+    switch (own.kind) {
+      case "index":
+        for (const record of own.data.toolCalls) {
+          this.stage(occurrenceKey(record.toolCallId, record.resultTimestamp), (key) => this.commitCall(key));
+        }
+        return false;
+      case "alias":
+        this.stage(occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp), (key) =>
+          this.commitDuplicate(key),
+        );
+        return false;
+      case "summary":
+        this.staged.push(() => this.commitSummary(own.data));
+        return false;
+      case "legacy-summary":
+        this.staged.push(() => this.commitLegacySummary(own.text, own.refs));
+        return false;
+      case "frontier":
+        this.commit(own.data);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** The occurrence has been dealt with, be it that its frontier is still to come. */
+  has(key: string): boolean {
+    return this.calls.has(key) || this.duplicates.has(key) || this.stagedKeys.has(key);
+  }
+
+  /** Entries without a frontier stand at the end: the flush that wrote them was cut short. */
+  hasUncommitted(): boolean {
+    return this.staged.length > 0;
+  }
+
+  findByHash(contentHash: string): IndexedCall | undefined {
+    const key = this.keysByHash.get(contentHash);
+    return key === undefined ? undefined : this.calls.get(key);
+  }
+
+  private stage(key: string, commit: (key: string) => void): void {
+    this.stagedKeys.add(key);
+    this.staged.push(() => commit(key));
+  }
+
+  private commit(frontier: FrontierEntryData): void {
+    for (const apply of this.staged) apply();
+    this.staged = [];
+    this.stagedKeys.clear();
+    this.frontier = frontier;
+    for (const key of frontier.skippedOccurrenceKeys ?? []) this.skipped.add(key);
+  }
+
+  private commitCall(key: string): void {
+    const call = this.lookup.callOf(key);
+    if (!call) return;
+    this.calls.set(key, call);
+    const hash = call.record.contentHash;
+    if (hash !== undefined && !this.keysByHash.has(hash)) this.keysByHash.set(hash, key);
+  }
+
+  private commitDuplicate(key: string): void {
+    const duplicate = this.lookup.duplicateOf(key);
+    if (duplicate) this.duplicates.set(key, duplicate);
+  }
+
+  private commitSummary(data: SummaryEntryData): void {
+    const texts = new Map(data.parts.map((part) => [part.occurrenceKey, part.text]));
+    const carriedBy = data.parts[0]?.shortId;
+    for (const key of data.occurrenceKeys) {
+      const text = texts.get(key);
+      if (text !== undefined) this.summaries.set(key, { text });
+      else if (carriedBy !== undefined) this.summaries.set(key, { text: "", carriedBy });
+    }
+  }
+
+  private commitLegacySummary(text: string, refs: readonly SummaryToolCallRef[]): void {
+    const texts = splitLegacySummary(text, refs);
+    const carriedBy = refs.at(-1)?.shortId;
+    const occurrenceKeys = refs.map((ref) => occurrenceKey(ref.toolCallId, ref.resultTimestamp));
+    for (const [i, key] of occurrenceKeys.entries()) {
+      const own = texts[i];
+      this.summaries.set(key, own === undefined && carriedBy ? { text: "", carriedBy } : { text: own ?? "" });
+    }
+    this.legacySummaries.push({ text, occurrenceKeys });
+  }
+}

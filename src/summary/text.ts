@@ -1,0 +1,71 @@
+/** Cutting and flattening tool text. Lengths are UTF-16 code units; nothing here splits a surrogate pair. */
+
+const ESC = String.fromCharCode(27);
+const BEL = String.fromCharCode(7);
+/** Colours and cursor moves, and titles or hyperlinks. */
+const ANSI = new RegExp(`${ESC}\\[[0-9;?]*[ -/]*[@-~]|${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
+const BLANKS = /[\s\p{Cc}]+/gu;
+const LONE_SURROGATE = /\p{Surrogate}/gu;
+
+/** Like `String.slice` for non-negative bounds, moved inwards where a bound would split a surrogate pair. */
+export function sliceText(text: string, start: number, end: number): string {
+  const from = start > 0 && splitsPair(text, start) ? start + 1 : start;
+  const to = end < text.length && splitsPair(text, end) ? end - 1 : end;
+  return text.slice(from, Math.max(from, to));
+}
+
+function splitsPair(text: string, index: number): boolean {
+  return (text.charCodeAt(index - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(index) & 0xfc00) === 0xdc00;
+}
+
+/** At most `max` code units of the text; a cut is marked by an ellipsis at its end. */
+export function cut(text: string, max: number): string {
+  if (text.length <= max) return text;
+  return max < 1 ? "" : `${sliceText(text, 0, max - 1)}…`;
+}
+
+/** As `cut`, but keeps the end of the text: the telling part of a path. */
+export function cutStart(text: string, max: number): string {
+  if (text.length <= max) return text;
+  return max < 1 ? "" : `…${sliceText(text, text.length - max + 1, text.length)}`;
+}
+
+/** The text with every lone surrogate replaced, as an encoder would do it. */
+export function wellFormed(text: string): string {
+  return text.replace(LONE_SURROGATE, "\uFFFD");
+}
+
+/** One well-formed line without escape sequences and control characters, runs of blanks collapsed; any length. */
+export function flatten(text: string): string {
+  return wellFormed(text.replace(ANSI, "").replace(BLANKS, " ")).trim();
+}
+
+/** `flatten` and `cut` in one; looks only at as much of the text as can matter. */
+export function oneLine(text: string, max: number): string {
+  const start = text.search(/\S/);
+  if (start < 0) return "";
+  const end = start + max * 4 + 40;
+  const flat = flatten(sliceText(text, start, end));
+  return cut(end < text.length ? `${flat}…` : flat, max);
+}
+
+/** Whether a line says anything: rulers and blank lines do not. Looks at its first 400 characters. */
+export function hasWords(line: string): boolean {
+  return /[\p{L}\p{N}]/u.test(line.slice(0, 400));
+}
+
+/** The first of the named arguments that is a non-blank string. Tolerates arguments that are no object at all. */
+export function stringArg(args: Record<string, unknown>, ...names: string[]): string | undefined {
+  for (const name of names) {
+    const value: unknown = args?.[name];
+    if (typeof value === "string" && value.trim() !== "") return value;
+  }
+  return undefined;
+}
+
+/** A whole number >= 1 among the arguments, also where a model wrote it as a string. */
+export function numberArg(args: Record<string, unknown>, name: string): number | undefined {
+  const value: unknown = args?.[name];
+  const number = typeof value === "string" && /^\d{1,9}$/.test(value.trim()) ? Number(value) : value;
+  return typeof number === "number" && Number.isInteger(number) && number >= 1 ? number : undefined;
+}

@@ -1,0 +1,73 @@
+/** The invariants of the design, over generated sessions. */
+import { describe, expect, test } from "bun:test";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import fc from "fast-check";
+import { sessionArbitrary } from "./support/generate.js";
+import {
+  checkNothingGrows,
+  checkPrefixStable,
+  checkRecoverable,
+  checkUnseenRaw,
+  checkValid,
+} from "./support/invariants.js";
+import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
+
+const RUNS = Number(process.env.PROPERTY_RUNS ?? 500);
+const TIMEOUT = 20 * 60_000;
+
+const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
+  { name: "agent-message", settings: { summarizerModel: "none", minBatchChars: 200 } },
+  { name: "every-turn", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" } },
+  { name: "one batch a run", settings: { summarizerModel: "none", minBatchChars: 0, batchingMode: "agent-message" } },
+  { name: "a branch that lags behind", settings: { summarizerModel: "none", minBatchChars: 200 }, lag: true },
+];
+
+/** Plays a generated conversation and gives the session and its requests. */
+async function play(messages: AgentMessage[], agentDir: string, lag = false) {
+  const session = new SimulatedSession(agentDir, undefined, lag);
+  const requests = await session.play(messages);
+  return { session, requests };
+}
+
+function sentOf(requests: readonly RenderedRequest[]): string {
+  return JSON.stringify(requests.at(-1)?.sent);
+}
+
+for (const variant of VARIANTS) {
+  describe(`invariants: ${variant.name}`, () => {
+    const agentDir = agentDirWith(variant.settings);
+
+    test(
+      "hold at every request of a generated session",
+      async () => {
+        let condensed = 0;
+        await fc.assert(
+          fc.asyncProperty(sessionArbitrary(), async (messages) => {
+            const { session, requests } = await play(messages, agentDir, variant.lag);
+            expect(session.notices).toEqual([]);
+            const index = session.pruner.currentIndex(session.host);
+            session.catchUp();
+            condensed += index.refs().length;
+            for (const request of requests) {
+              expect(checkValid(request)).toEqual([]);
+              expect(checkUnseenRaw(request)).toEqual([]);
+              expect(checkNothingGrows(request)).toEqual([]);
+              expect(checkRecoverable(request, index, session.tree.getEntries())).toEqual([]);
+            }
+            expect(checkPrefixStable(requests)).toEqual([]);
+
+            const again = session.restart();
+            const [request] = [await again.request()];
+            expect(JSON.stringify(request.sent)).toBe(sentOf(requests));
+            expect(checkRecoverable(request, again.pruner.currentIndex(again.host), again.tree.getEntries())).toEqual(
+              [],
+            );
+          }),
+          { numRuns: RUNS },
+        );
+        expect(condensed).toBeGreaterThan(RUNS / 10);
+      },
+      TIMEOUT,
+    );
+  });
+}

@@ -1,0 +1,48 @@
+/** Temporary folders for one test: where pi runs, keeps its settings and keeps its sessions. */
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+export interface PiFolders {
+  root: string;
+  cwd: string;
+  agentDir: string;
+  sessionDir: string;
+  /** Stands in for the home folder of a process. */
+  home: string;
+  /** Takes all of them away. */
+  remove(): void;
+}
+
+/** Makes fresh folders, with `files` (path in the working folder → text) already written. */
+export function createFolders(files: Record<string, string> = {}): PiFolders {
+  // Hosts resolve symbolic links in paths, so a temporary folder behind one would not compare equal.
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "pi-condense-test-")));
+  const folder = (name: string) => {
+    const path = join(root, name);
+    mkdirSync(path);
+    return path;
+  };
+  const folders: PiFolders = {
+    root,
+    cwd: folder("work"),
+    agentDir: folder("agent"),
+    sessionDir: folder("sessions"),
+    home: folder("home"),
+    remove: () => rmSync(root, { recursive: true, force: true }),
+  };
+  for (const [path, text] of Object.entries(files)) {
+    const target = join(folders.cwd, path);
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, text);
+  }
+  return folders;
+}
+
+/** Settings that keep the host from doing anything of its own between the requests of a test. */
+export const QUIET_SETTINGS = { compaction: { enabled: false }, retry: { enabled: false }, quietStartup: true };
+
+/** Writes pi's global settings file; `settings` go over the quiet ones, key by key. */
+export function writeSettings(folders: PiFolders, settings: Record<string, unknown> = {}): void {
+  writeFileSync(join(folders.agentDir, "settings.json"), JSON.stringify({ ...QUIET_SETTINGS, ...settings }, null, 2));
+}

@@ -1,0 +1,82 @@
+/** The design's invariants over the requests of one session; each function gives the violations it finds. */
+import { isDeepStrictEqual } from "node:util";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import type { ToolCallIndexer } from "../../src/indexer.js";
+import { contentChars, extractToolResultText, isImage, isToolResult, lastAnswerIndex } from "../../src/messages.js";
+import { recover } from "../../src/recovery.js";
+import type { RenderedRequest } from "./simulated-session.js";
+import { checkTranscript } from "./transcript.js";
+
+/** A result whose content was replaced. */
+export interface CondensedResult {
+  raw: Extract<AgentMessage, { role: "toolResult" }>;
+  stub: string;
+}
+
+/** Results of `raw` that stand in `sent` with another content, matched by id and timestamp in order. */
+export function condensedResults({ raw, sent }: RenderedRequest): CondensedResult[] {
+  const queues = new Map<string, AgentMessage[]>();
+  for (const message of sent.filter(isToolResult)) {
+    const key = `${message.toolCallId}@${message.timestamp}`;
+    queues.set(key, [...(queues.get(key) ?? []), message]);
+  }
+  return raw.filter(isToolResult).flatMap((message) => {
+    const counterpart = queues.get(`${message.toolCallId}@${message.timestamp}`)?.shift();
+    if (!counterpart || !isToolResult(counterpart) || isDeepStrictEqual(counterpart.content, message.content))
+      return [];
+    return [{ raw: message, stub: extractToolResultText(counterpart) }];
+  });
+}
+
+/** Invariant 2: each condensed output is recovered to the byte by the ref in its stub. */
+export function checkRecoverable(
+  request: RenderedRequest,
+  indexer: ToolCallIndexer,
+  entries: readonly SessionEntry[],
+): string[] {
+  return condensedResults(request).flatMap(({ raw, stub }) => {
+    const ref = /context_tree_query (t\d+)\]/.exec(stub)?.[1];
+    if (!ref) return [`no ref in stub: ${stub.slice(0, 200)}`];
+    const recovery = recover(ref, indexer, entries);
+    if (recovery.kind !== "found") return [recovery.message];
+    const text = extractToolResultText(raw);
+    const images = raw.content.filter(isImage);
+    const same = recovery.outputs.some((o) => o.text === text && isDeepStrictEqual(o.images, images));
+    return same ? [] : [`${ref} does not give back the original`];
+  });
+}
+
+/** Invariant 3: the request is valid. */
+export function checkValid({ raw, sent }: RenderedRequest): string[] {
+  return checkTranscript(sent, raw);
+}
+
+/** Invariant 4: within an epoch, appended messages change no byte of what was rendered before. */
+export function checkPrefixStable(requests: readonly RenderedRequest[]): string[] {
+  return requests.flatMap((request, i) => {
+    const previous = requests[i - 1];
+    if (!previous || previous.epoch !== request.epoch) return [];
+    const stable = isDeepStrictEqual(request.sent.slice(0, previous.sent.length), previous.sent);
+    return stable ? [] : [`request ${i} changes the prefix of request ${i - 1} within an epoch`];
+  });
+}
+
+/** Invariant 5: what the model has not answered stands as it was. */
+export function checkUnseenRaw({ raw, sent }: RenderedRequest): string[] {
+  const unseen = raw.slice(lastAnswerIndex(raw) + 1).filter(isToolResult);
+  const sentResults = sent.filter(isToolResult);
+  return unseen
+    .filter((message) =>
+      sentResults.some((m) => m.toolCallId === message.toolCallId && m.timestamp === message.timestamp),
+    )
+    .filter((message) => !sentResults.some((m) => isDeepStrictEqual(m, message)))
+    .map((message) => `unseen result ${message.toolCallId} was condensed`);
+}
+
+/** Invariant 6: nothing grows. */
+export function checkNothingGrows(request: RenderedRequest): string[] {
+  return condensedResults(request)
+    .filter(({ raw, stub }) => stub.length >= contentChars(raw.content))
+    .map(({ raw }) => `result ${raw.toolCallId} grew`);
+}

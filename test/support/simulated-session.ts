@@ -1,0 +1,178 @@
+/** A session without a host: entries in memory, driven through the product's own handlers. */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { AuthStorage, ModelRegistry, type SessionEntry } from "@mariozechner/pi-coding-agent";
+import type { HostSnapshot, SessionReader } from "../../src/host.js";
+import { isAssistant, isToolResult } from "../../src/messages.js";
+import { Pruner } from "../../src/runtime.js";
+import { messagesInContext } from "../../src/session/branch.js";
+import type { ContextPruneConfig } from "../../src/types.js";
+import { deepFreeze } from "./generate.js";
+
+/** Settings under `contextPrune`, nested as in the file. */
+export type Settings = {
+  [Key in keyof ContextPruneConfig]?: Partial<ContextPruneConfig[Key]> | ContextPruneConfig[Key];
+};
+
+/** An agent directory whose settings file says `settings`. */
+export function agentDirWith(settings: Settings): string {
+  const folder = mkdtempSync(join(tmpdir(), "pi-condense-agent-"));
+  writeFileSync(join(folder, "settings.json"), JSON.stringify({ contextPrune: settings }));
+  return folder;
+}
+
+/** The entry tree of a session file. Every entry is deep-frozen, so that a write to the host's messages throws. */
+export class EntryTree implements SessionReader {
+  private readonly entries: SessionEntry[] = [];
+  private readonly byId = new Map<string, SessionEntry>();
+  private leaf: string | null = null;
+
+  constructor(private readonly sessionDir = "") {}
+
+  /** What a second process reads from the file. */
+  reload(): EntryTree {
+    const copy = new EntryTree(this.sessionDir);
+    for (const line of this.entries.map((entry) => JSON.stringify(entry))) copy.add(JSON.parse(line));
+    copy.leaf = this.leaf;
+    return copy;
+  }
+
+  appendMessage(message: AgentMessage): string {
+    return this.append({ type: "message", message });
+  }
+
+  appendCustom(customType: string, data: unknown): string {
+    return this.append({ type: "custom", customType, data });
+  }
+
+  /** Moves the leaf, as `/tree` does. */
+  moveTo(id: string | null): void {
+    this.leaf = id;
+  }
+
+  getLeafId = (): string | null => this.leaf;
+  getEntry = (id: string): SessionEntry | undefined => this.byId.get(id);
+  getEntries = (): SessionEntry[] => [...this.entries];
+  getSessionId = (): string => "simulated";
+  getSessionDir = (): string => this.sessionDir;
+  getSessionFile = (): string | undefined => (this.sessionDir ? join(this.sessionDir, "simulated.jsonl") : undefined);
+
+  /** Entries from the root to the leaf. */
+  branch(): SessionEntry[] {
+    const path: SessionEntry[] = [];
+    let cursor = this.leaf;
+    while (cursor !== null) {
+      const entry = this.byId.get(cursor);
+      if (!entry) break;
+      path.push(entry);
+      cursor = entry.parentId;
+    }
+    return path.reverse();
+  }
+
+  private append(
+    fields: { type: "message"; message: AgentMessage } | { type: "custom"; customType: string; data: unknown },
+  ): string {
+    const id = `e${this.entries.length + 1}`;
+    this.add({
+      ...fields,
+      id,
+      parentId: this.leaf,
+      timestamp: new Date(this.entries.length).toISOString(),
+    } as SessionEntry);
+    return id;
+  }
+
+  private add(entry: SessionEntry): void {
+    this.entries.push(deepFreeze(entry));
+    this.byId.set(entry.id, entry);
+    this.leaf = entry.id;
+  }
+}
+
+/** One request: what the host would have sent, and what was sent. */
+export interface RenderedRequest {
+  raw: AgentMessage[];
+  sent: AgentMessage[];
+  /** Number of frontier entries at the time; two requests with the same one share an epoch. */
+  epoch: number;
+}
+
+/** A `Pruner` on an `EntryTree`. */
+export class SimulatedSession {
+  readonly pruner: Pruner;
+  readonly host: HostSnapshot;
+  readonly notices: string[] = [];
+  /** Messages that the agent holds and whose entries have not been written yet. */
+  private lagging: AgentMessage[] = [];
+
+  constructor(
+    readonly agentDir: string,
+    readonly tree = new EntryTree(),
+    private readonly lag = false,
+    models?: Partial<Pick<HostSnapshot, "model" | "models">>,
+  ) {
+    this.pruner = new Pruner((customType, data) => void tree.appendCustom(customType, data));
+    this.host = {
+      session: tree,
+      models: ModelRegistry.inMemory(AuthStorage.inMemory()),
+      model: undefined,
+      ui: { notify: (message) => void this.notices.push(message) },
+      agentDir,
+      cwd: agentDir,
+      projectTrusted: false,
+      ...models,
+    };
+    this.pruner.startSession(this.host);
+  }
+
+  /** What the agent holds. */
+  messages(): AgentMessage[] {
+    return [...messagesInContext(this.tree.branch()), ...this.lagging];
+  }
+
+  add(message: AgentMessage): void {
+    if (this.lag) this.lagging.push(message);
+    else this.tree.appendMessage(message);
+  }
+
+  /** Writes the entries that lag behind. */
+  catchUp(): void {
+    for (const message of this.lagging.splice(0)) this.tree.appendMessage(message);
+  }
+
+  async request(): Promise<RenderedRequest> {
+    const raw = structuredClone(this.messages());
+    const messages = structuredClone(raw);
+    const sent = (await this.pruner.renderRequest(this.host, messages)) ?? messages;
+    const epoch = this.tree
+      .branch()
+      .filter((entry) => entry.type === "custom" && entry.customType === "context-prune-frontier").length;
+    return { raw, sent, epoch };
+  }
+
+  /**
+   * Plays a recorded conversation: a request before each assistant message, `turn_end` behind each turn.
+   * @returns every request, and the one that would come next
+   */
+  async play(messages: readonly AgentMessage[]): Promise<RenderedRequest[]> {
+    const requests: RenderedRequest[] = [];
+    for (const [i, message] of messages.entries()) {
+      if (isAssistant(message)) requests.push(await this.request());
+      this.add(message);
+      const next = messages[i + 1];
+      const turnEnds = (isAssistant(message) || isToolResult(message)) && !(next && isToolResult(next));
+      if (turnEnds && !this.lag) await this.pruner.turnEnded(this.host);
+    }
+    requests.push(await this.request());
+    return requests;
+  }
+
+  /** The same session in a second process. */
+  restart(): SimulatedSession {
+    this.catchUp();
+    return new SimulatedSession(this.agentDir, this.tree.reload());
+  }
+}
