@@ -77,7 +77,7 @@ function note(kinds: Map<string, FoundError>, line: string, index: number, at: n
   const known = kinds.get(key);
   if (known) known.alike++;
   if (known ? known.others.length >= MAX_OTHERS : kinds.size >= MAX_KINDS) return;
-  const shown = column === 0 ? line : `…${sliceText(line, column, line.length)}`;
+  const shown = column === 0 ? line : `…${sliceText(line, column, column + 4 * SHOWN)}`;
   const found = { line: index, column, text: oneLine(shown, SHOWN) };
   if (known) {
     // Builds of several packages report one error again and again, by other relative paths.

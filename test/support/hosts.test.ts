@@ -125,13 +125,17 @@ for (const host of HOSTS) {
       const run = await start({
         script: {
           replies: [{ text: "from the list" }],
-          rules: [{ lastUser: "^ping", reply: { text: "pong" }, times: 1 }],
+          rules: [
+            { system: "never there", reply: { text: "wrong" } },
+            { model: "sum", reply: { text: "wrong" } },
+            { lastUser: "^ping", reply: (request) => ({ text: `pong ${request.messages.length}` }), times: 1 },
+          ],
         },
       });
       for (const text of ["ping 1", "ping 2", "ping 3"]) await run.prompt(text);
       const replies = run.session.messages.filter((message) => message.role === "assistant");
       expect(replies.map((reply) => [reply.stopReason, JSON.stringify(reply.content)])).toEqual([
-        ["stop", expect.stringContaining("pong")],
+        ["stop", expect.stringContaining("pong 1")],
         ["stop", expect.stringContaining("from the list")],
         ["error", "[]"],
       ]);

@@ -13,11 +13,10 @@ import { createFolders, type PiFolders, writeSettings } from "./folders.js";
 import { HOST_PATHS, type Host } from "./host-paths.js";
 import {
   modelsOf,
-  type Responder,
+  type Reply,
   SCRIPTED_API,
   SCRIPTED_PROVIDER,
   type Script,
-  type ScriptedReply,
   type ScriptedRequest,
   type StreamMaker,
   scriptedProvider,
@@ -25,9 +24,7 @@ import {
 } from "./script.js";
 
 export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
-
-/** A reply, or a function that makes one of the request it answers. */
-export type Reply = ScriptedReply | Responder;
+export type { Reply } from "./script.js";
 
 export interface HostSessionOptions {
   /** Extensions by path, loaded through the host's own loader. */
@@ -36,8 +33,8 @@ export interface HostSessionOptions {
   factories?: ExtensionFactory[];
   /** Replies of the session's model; `HostSession.reply` adds more. */
   replies?: Reply[];
-  /** Models, replies of other models, rules: whatever `replies` do not cover. */
-  script?: Script;
+  /** Models, rules and replies of other models; functions may stand for any reply. */
+  script?: Script<Reply>;
   /** Keys of pi's settings file, such as `contextPrune`. Without them an existing file stays as it is. */
   settings?: Record<string, unknown>;
   /** Folders to run in; they are then the caller's to remove. */
@@ -134,20 +131,16 @@ export async function openSession(host: Host, options: HostSessionOptions = {}):
   const library = (await import(HOST_PATHS[host].library)) as Library;
   const ai = (await import(HOST_PATHS[host].ai)) as StreamMaker;
   const folders = options.folders ?? createFolders(options.files);
-  if (options.settings || !existsSync(join(folders.agentDir, "settings.json")))
-    writeSettings(folders, options.settings);
+  const hasSettings = existsSync(join(folders.agentDir, "settings.json"));
+  if (options.settings || !hasSettings) writeSettings(folders, options.settings);
   enterEnvironment(folders.agentDir);
 
   const errors: ExtensionError[] = [];
   const requests: ScriptedRequest[] = [];
   const script = options.script ?? {};
   const models = modelsOf(script);
-  const replies = [...(options.replies ?? [])];
-  const rest = scriptResponder(script);
-  const responder: Responder = async (request, signal) => {
-    const next = request.model === models[0].id ? replies.shift() : undefined;
-    return typeof next === "function" ? next(request, signal) : (next ?? rest(request, signal));
-  };
+  const replies = [...(options.replies ?? []), ...(script.replies ?? [])];
+  const responder = scriptResponder(script, replies);
   const provider = scriptedProvider(ai, models, responder, (request) => requests.push(request));
 
   const createRuntime = async (target: RuntimeTarget) => {

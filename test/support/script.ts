@@ -60,28 +60,31 @@ export interface ScriptedReply {
 }
 
 /** A reply for the requests that match: all of the conditions that are given must hold. */
-export interface ScriptRule {
+export interface ScriptRule<R = ScriptedReply> {
   model?: string;
   /** Regular expression that the text of the last user message matches. */
   lastUser?: string;
   /** Regular expression that the system prompt matches. */
   system?: string;
-  reply: ScriptedReply;
+  reply: R;
   /** How often the rule applies; without a limit where missing. */
   times?: number;
 }
 
-/** What the models say. As JSON it can be handed to another process. */
-export interface Script {
+/** What the models say. Without functions in it, it can be handed to another process as JSON. */
+export interface Script<R = ScriptedReply> {
   models?: ScriptedModel[];
   /** Replies of the first model, one after the other. */
-  replies?: ScriptedReply[];
+  replies?: R[];
   /** Replies of the other models by id, one after the other. */
-  repliesOf?: Record<string, ScriptedReply[]>;
-  /** Looked at first, in this order. */
-  rules?: ScriptRule[];
+  repliesOf?: Record<string, R[]>;
+  /**
+   * Looked at before the lists, in this order: `system` tells the requests of a summariser that uses the session's own
+   * model from those of the session.
+   */
+  rules?: ScriptRule<R>[];
   /** What any model says when nothing else is left for it. Without it such a request ends in an error. */
-  otherwise?: ScriptedReply;
+  otherwise?: R;
 }
 
 /** A request as it came to the provider. */
@@ -104,6 +107,9 @@ export interface ScriptedRequest {
 
 /** Answers a request; a thrown error becomes an errored reply. */
 export type Responder = (request: ScriptedRequest, signal?: AbortSignal) => ScriptedReply | Promise<ScriptedReply>;
+
+/** A reply, or a function that makes one of the request it answers. */
+export type Reply = ScriptedReply | Responder;
 
 /** What is needed of the host's pi-ai; handed in because each host has its own. */
 export interface StreamMaker {
@@ -130,7 +136,9 @@ const DEFAULT_MODELS: readonly [Required<ScriptedModel>, Required<ScriptedModel>
 ];
 
 /** The models of a script, complete; the first one is the session's. */
-export function modelsOf(script: Pick<Script, "models">): [Required<ScriptedModel>, ...Required<ScriptedModel>[]] {
+export function modelsOf(script: {
+  models?: ScriptedModel[];
+}): [Required<ScriptedModel>, ...Required<ScriptedModel>[]] {
   const [first, ...others] = script.models ?? [];
   if (!first) return [...DEFAULT_MODELS];
   const complete = (model: ScriptedModel) => ({ ...DEFAULT_MODELS[0], ...model });
@@ -142,20 +150,18 @@ export function withoutSystem(transcript: readonly Message[]): Message[] {
   return transcript.filter((message) => asSystem(message) === undefined);
 }
 
-/** A responder that goes through a script once. */
-export function scriptResponder(script: Script): Responder {
+/** A responder that goes through a script once. What is added to `mainReplies` later is taken from there in its turn. */
+export function scriptResponder(script: Script<Reply>, mainReplies: Reply[] = [...(script.replies ?? [])]): Responder {
   const main = modelsOf(script)[0].id;
-  const queues = new Map(Object.entries({ [main]: script.replies ?? [], ...script.repliesOf }).map(copyQueue));
+  const others = Object.entries(script.repliesOf ?? {}).map(([id, replies]): [string, Reply[]] => [id, [...replies]]);
+  const queues = new Map([[main, mainReplies], ...others]);
   const rules = (script.rules ?? []).map((rule) => ({ ...rule, left: rule.times ?? Number.POSITIVE_INFINITY }));
-  return (request) => {
+  return (request, signal) => {
     const rule = rules.find((candidate) => candidate.left > 0 && ruleMatches(candidate, request));
-    if (rule) {
-      rule.left--;
-      return rule.reply;
-    }
-    const reply = queues.get(request.model)?.shift() ?? script.otherwise;
+    if (rule) rule.left--;
+    const reply = rule?.reply ?? queues.get(request.model)?.shift() ?? script.otherwise;
     if (!reply) throw new Error(`The script has no reply left for model "${request.model}"`);
-    return reply;
+    return typeof reply === "function" ? reply(request, signal) : reply;
   };
 }
 
@@ -211,11 +217,7 @@ export function scriptedProvider(
   };
 }
 
-function copyQueue([id, replies]: [string, ScriptedReply[]]): [string, ScriptedReply[]] {
-  return [id, structuredClone(replies)];
-}
-
-function ruleMatches(rule: ScriptRule, request: ScriptedRequest): boolean {
+function ruleMatches(rule: ScriptRule<unknown>, request: ScriptedRequest): boolean {
   if (rule.model !== undefined && rule.model !== request.model) return false;
   if (rule.system !== undefined && !new RegExp(rule.system, "u").test(request.systemPrompt)) return false;
   if (rule.lastUser === undefined) return true;
