@@ -14,6 +14,7 @@ export default function piCondense(pi: ExtensionAPI): void {
   };
 
   pi.on("session_start", (_event, ctx) => withHost(ctx, (host) => pruner.startSession(host)));
+  pi.on("session_tree", () => pruner.treeMoved());
   pi.on("turn_end", (_event, ctx) => withHost(ctx, (host) => pruner.turnEnded(host)));
   pi.on("context", async (event, ctx) => {
     const messages = await withHost(ctx, (host) => pruner.renderRequest(host, event.messages));
@@ -21,7 +22,7 @@ export default function piCondense(pi: ExtensionAPI): void {
   });
   pi.on("session_shutdown", () => pruner.endSession());
 
-  pi.registerTool(createQueryTool((ctx) => withHost(ctx, (host) => pruner.currentIndex(host))));
+  pi.registerTool(createQueryTool(() => pruner.currentState()));
 
   pi.registerCommand("pruner", {
     description: "Condense finished tool output: on, off, now, status, help",

@@ -3,6 +3,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import {
+  contentChars,
   countImages,
   extractToolResultText,
   isAnswer,
@@ -25,8 +26,8 @@ export interface CaptureOptions {
   frontierKey: string | undefined;
   /** The occurrence has been indexed or skipped before. */
   isDealtWith(key: string): boolean;
-  /** Output of this tool stays as it is. */
-  isExempt(toolName: string): boolean;
+  /** The output of this call stays as it is. */
+  isExempt(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
   batchingMode: BatchingMode;
 }
 
@@ -69,18 +70,42 @@ export function captureUnindexedBatchesFromSession(
  * that the model has seen, which is to say that it has answered after them.
  */
 export function captureUnindexedBatches(messages: readonly AgentMessage[], options: CaptureOptions): CapturedBatch[] {
+  const batches = captureWhere(messages, { ...options, end: lastAnswerIndex(messages), isWanted: () => true });
+  return options.batchingMode === "agent-message" ? mergeRuns(messages, batches) : batches;
+}
+
+/**
+ * Results of at least `threshold` characters that have not been dealt with, in batches by turn. Unlike other output they
+ * do not wait for an answer, nor does a frontier stop the search.
+ */
+export function captureOversized(
+  messages: readonly AgentMessage[],
+  options: Pick<CaptureOptions, "isDealtWith" | "isExempt"> & { threshold: number },
+): CapturedBatch[] {
+  const isWanted = (result: ToolResultMessage) =>
+    contentChars(result.content) >= options.threshold && extractToolResultText(result).length >= options.threshold;
+  const isPending = ({ toolCallId, timestamp }: ToolResultMessage) =>
+    !options.isDealtWith(occurrenceKey(toolCallId, timestamp));
+  // Every request asks, and nearly always there is nothing: the look at the sizes must be all that costs.
+  if (!messages.some((message) => isToolResult(message) && isWanted(message) && isPending(message))) return [];
+  return captureWhere(messages, { ...options, frontierKey: undefined, end: messages.length, isWanted });
+}
+
+function captureWhere(
+  messages: readonly AgentMessage[],
+  options: Omit<CaptureOptions, "batchingMode"> & { end: number; isWanted(result: ToolResultMessage): boolean },
+): CapturedBatch[] {
   const start = indexBehind(messages, options.frontierKey);
-  const end = lastAnswerIndex(messages);
   const repeated = repeatedKeys(messages);
-  const batches: CapturedBatch[] = [];
-  for (const turn of turnsBetween(messages, start, end)) {
+  return turnsBetween(messages, start, options.end).flatMap((turn) => {
     const toolResults = turn.toolResults.filter((result) => {
       const key = occurrenceKey(result.toolCallId, result.timestamp);
-      return !repeated.has(key) && !options.isDealtWith(key) && !options.isExempt(result.toolName);
+      return !repeated.has(key) && !options.isDealtWith(key) && options.isWanted(result);
     });
-    if (toolResults.length > 0) batches.push(captureBatch({ ...turn, toolResults }));
-  }
-  return options.batchingMode === "agent-message" ? mergeRuns(messages, batches) : batches;
+    const batch = captureBatch({ ...turn, toolResults });
+    const toolCalls = batch.toolCalls.filter((call) => !options.isExempt(call));
+    return toolCalls.length > 0 ? [{ ...batch, toolCalls }] : [];
+  });
 }
 
 function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {

@@ -97,6 +97,11 @@ describe("the shipped table", () => {
       summarizerConcurrency: 2,
       minBatchChars: 1000,
       dedupByContentHash: true,
+      spillThreshold: 65_536,
+      spillPreviewBytes: 2048,
+      autoBudgetThreshold: null,
+      budgetTurnDelta: null,
+      autoBudgetTokens: null,
     });
   });
 

@@ -6,7 +6,7 @@
  * for the row. A nested group of the interface is addressed by dotted keys (`group.field`).
  */
 import { nearest } from "./nearest.js";
-import type { ContextPruneConfig } from "./types.js";
+import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.js";
 
 /** Name of the object in pi's `settings.json` that holds all of these settings. */
 export const SETTINGS_ROOT = "contextPrune";
@@ -18,7 +18,7 @@ const MAX_SHOWN_CHARS = 80;
 export type SettingValue = boolean | number | string | readonly string[] | null;
 
 /** Heading under which a setting stands in the overlay and in the documentation. */
-export type SettingGroup = "General" | "Summaries" | "What is condensed";
+export type SettingGroup = "General" | "Summaries" | "What is condensed" | "Oversized output and budgets";
 
 /** A value worth offering: the text that `parseSetting` takes, and what to call it. */
 export interface SettingPreset {
@@ -600,6 +600,70 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     label: "Merge repeats",
     group: "What is condensed",
     help: "Replace a tool result that repeats an earlier one byte for byte by a pointer to it.",
+  },
+  spillThreshold: {
+    kind: "integer",
+    default: 65_536,
+    min: 4_096,
+    max: 1_000_000_000,
+    presets: [
+      { value: "16384", label: "16,384" },
+      { value: "65536", label: "65,536" },
+      { value: "262144", label: "262,144" },
+      { value: "1000000", label: "1,000,000" },
+    ],
+    label: "Oversized result",
+    group: "Oversized output and budgets",
+    help: "Characters from which a single result is written to a file at once and stands as a preview.",
+  },
+  spillPreviewBytes: {
+    kind: "integer",
+    default: 2_048,
+    min: 0,
+    max: 65_536,
+    presets: [
+      { value: "512", label: "512" },
+      { value: "2048", label: "2,048" },
+      { value: "8192", label: "8,192" },
+    ],
+    label: "Preview",
+    group: "Oversized output and budgets",
+    help: "Bytes of such a result that stay in the context.",
+  },
+  autoBudgetThreshold: {
+    kind: "fraction",
+    default: null,
+    presets: AUTO_BUDGET_PRESETS,
+    label: "Flush at a share of the window",
+    group: "Oversized output and budgets",
+    help: "Share of the context window (0.8 is 80%) from which everything finished is condensed, whatever pruneOn says.",
+  },
+  budgetTurnDelta: {
+    kind: "fraction",
+    default: null,
+    presets: [
+      { value: "0", label: "Off (default)" },
+      { value: "0.1", label: "10%" },
+      { value: "0.15", label: "15%" },
+      { value: "0.25", label: "25%" },
+    ],
+    label: "Flush after a jump",
+    group: "Oversized output and budgets",
+    help: "Share of the context window that one turn has to add for everything finished to be condensed.",
+  },
+  autoBudgetTokens: {
+    kind: "optional-integer",
+    default: null,
+    min: 1_000,
+    max: 100_000_000,
+    presets: [
+      { value: "0", label: "Off (default)" },
+      { value: "100000", label: "100,000" },
+      { value: "200000", label: "200,000" },
+    ],
+    label: "Flush at a number of tokens",
+    group: "Oversized output and budgets",
+    help: "Tokens in the context from which everything finished is condensed, for very large windows.",
   },
 });
 

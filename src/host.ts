@@ -1,6 +1,7 @@
 /** All that differs between the hosts, and all that is read from their contexts. */
 import { type Api, type Context, type Model, type SimpleStreamOptions, streamSimple } from "@mariozechner/pi-ai";
 import {
+  type ContextUsage,
   type ExtensionAPI,
   type ExtensionContext,
   type ExtensionUIContext,
@@ -21,6 +22,7 @@ export interface SessionReader extends EntrySource {
   getSessionId(): string;
   getSessionDir(): string;
   getSessionFile(): string | undefined;
+  getHeader(): { parentSession?: string } | null;
 }
 
 /** Everything a handler needs of its context, read before its first `await`, since a context goes stale. */
@@ -32,6 +34,10 @@ export interface HostSnapshot {
   agentDir: string;
   cwd: string;
   projectTrusted: boolean;
+  /** Ends when the user ends the run; `undefined` while the agent is idle. */
+  signal: AbortSignal | undefined;
+  /** Size of the context as the host knows it; to be asked before the first `await`. */
+  usage(): ContextUsage | undefined;
 }
 
 /**
@@ -55,6 +61,8 @@ function snapshot(ctx: ExtensionContext): HostSnapshot {
     agentDir: getAgentDir(),
     cwd: ctx.cwd,
     projectTrusted: isProjectTrusted(ctx),
+    signal: ctx.signal,
+    usage: () => ctx.getContextUsage(),
   };
 }
 

@@ -31,6 +31,8 @@ export interface BatchMember {
   call: CapturedToolCall;
   outcome: string;
   contentHash: string;
+  /** Where the text has been written, so that the record need not hold it. */
+  spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">>;
 }
 
 /** What a batch's summary says: a text for each call, or one text for all that the call at `carrier` carries. */
@@ -43,7 +45,8 @@ export interface IndexableBatch {
   turnIndex: number;
   timestamp: number;
   members: readonly BatchMember[];
-  summary: { content: BatchSummaryText; model: string; usage?: SummaryUsage };
+  /** Missing for results whose stub needs none. */
+  summary?: { content: BatchSummaryText; model: string; usage?: SummaryUsage };
 }
 
 /** Index of the tool calls that have been dealt with. */
@@ -100,14 +103,14 @@ export class ToolCallIndexer {
   /** Appends the summary and index entries of one batch and gives its refs. The caller folds the entries back in. */
   addBatch(batch: IndexableBatch, append: AppendEntry): string[] {
     const refs = batch.members.map(() => this.mintRef());
-    append(CUSTOM_TYPE_SUMMARY, summaryEntry(batch, refs));
+    if (batch.summary) append(CUSTOM_TYPE_SUMMARY, summaryEntry(batch.members, batch.summary, refs));
     append(CUSTOM_TYPE_INDEX, indexEntry(batch, refs));
     return refs;
   }
 
   /** Appends the alias entry of a result that repeats `original`, and gives its ref. The caller folds it back in. */
   registerDuplicate(
-    repeat: { call: CapturedToolCall; contentHash: string },
+    repeat: { call: CapturedToolCall; contentHash: string; eager?: true },
     original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">,
     append: AppendEntry,
   ): string {
@@ -119,6 +122,7 @@ export class ToolCallIndexer {
       originalResultTimestamp: original.resultTimestamp,
       contentHash: repeat.contentHash,
       shortId,
+      ...(repeat.eager ? { eager: true } : {}),
     };
     append(CUSTOM_TYPE_DEDUP_ALIAS, data);
     return shortId;
@@ -234,7 +238,13 @@ export class ToolCallIndexer {
     const originalKey = occurrenceKey(data.originalToolCallId, data.originalResultTimestamp);
     const original = this.calls.get(originalKey) ?? this.duplicates.get(originalKey)?.original;
     if (!original || this.duplicates.has(key)) return;
-    this.duplicates.set(key, { occurrenceKey: key, toolCallId: data.newToolCallId, shortId: data.shortId, original });
+    this.duplicates.set(key, {
+      occurrenceKey: key,
+      toolCallId: data.newToolCallId,
+      shortId: data.shortId,
+      original,
+      eager: data.eager === true,
+    });
     this.learnId(data.newToolCallId, key);
   }
 
@@ -269,8 +279,11 @@ function refsOf(own: OwnEntry): SummaryToolCallRef[] {
   }
 }
 
-function summaryEntry({ members, summary }: IndexableBatch, refs: readonly string[]): SummaryEntryData {
-  const { content, model, usage } = summary;
+function summaryEntry(
+  members: readonly BatchMember[],
+  { content, model, usage }: NonNullable<IndexableBatch["summary"]>,
+  refs: readonly string[],
+): SummaryEntryData {
   const parts = members.flatMap(({ call }, i) => {
     const text = content.kind === "split" ? content.texts[i] : i === content.carrier ? content.whole : undefined;
     const shortId = refs[i];
@@ -282,16 +295,17 @@ function summaryEntry({ members, summary }: IndexableBatch, refs: readonly strin
 
 function indexEntry({ members, turnIndex, timestamp }: IndexableBatch, refs: readonly string[]): IndexEntryData {
   return {
-    toolCalls: members.map(({ call, outcome, contentHash }) => ({
+    toolCalls: members.map(({ call, outcome, contentHash, spill }) => ({
       toolCallId: call.toolCallId,
       toolName: call.toolName,
       args: call.args,
-      resultText: call.resultText,
+      resultText: spill ? "" : call.resultText,
       isError: call.isError,
       turnIndex,
       timestamp,
       resultTimestamp: call.resultTimestamp,
       ...(call.resultImages > 0 ? { resultImages: call.resultImages } : {}),
+      ...(spill ? { resultChars: call.resultText.length, ...spill } : {}),
       outcome,
       contentHash,
     })),

@@ -37,15 +37,14 @@ export function applyRender(messages: AgentMessage[], rendered: AgentMessage[]):
 /** Results the model has answered take their stub, unless that would be longer than what stands there. */
 function replaceResults(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
   if (plan.replacements.size === 0) return messages;
-  const end = lastAnswerIndex(messages);
+  const answered = lastAnswerIndex(messages);
   const ambiguous = ambiguousBareIds(messages, plan);
   const used = new Set<string>();
   let rendered: AgentMessage[] | undefined;
-  for (let i = 0; i < end; i++) {
-    const message = messages[i];
-    if (!message || !isToolResult(message) || !plan.toolCallIds.has(message.toolCallId)) continue;
+  for (const [i, message] of messages.entries()) {
+    if (!isToolResult(message) || !plan.toolCallIds.has(message.toolCallId)) continue;
     const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
-    if (!replacement || used.has(replacement.occurrenceKey)) continue;
+    if (!replacement || used.has(replacement.occurrenceKey) || (i > answered && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
     if (replacement.text.length >= contentChars(message.content)) continue;
     rendered ??= messages.slice();

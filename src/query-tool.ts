@@ -1,9 +1,9 @@
 /** `context_tree_query`: gives the model back what was condensed. */
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
-import type { ExtensionContext, ToolDefinition } from "@mariozechner/pi-coding-agent";
+import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
-import type { ToolCallIndexer } from "./indexer.js";
-import { matchesOf, pageOf, type RecoveredOutput, recover } from "./recovery.js";
+import { matchesOf, pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery.js";
+import type { SessionState } from "./session-state.js";
 import { describeCall } from "./summary/describe.js";
 import { QUERY_TOOL_NAME } from "./types.js";
 
@@ -29,25 +29,24 @@ const DESCRIPTION = `Return the original output of tool calls that were condense
 [t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: ${QUERY_TOOL_NAME} t12]
 Use it when the summary below such a line is not enough. Long outputs come in pages: pass the offset that the answer names, or a pattern to find lines.`;
 
-/** Gives the session's index, brought up to date; `undefined` once the session has been replaced. */
-export type IndexAccess = (ctx: ExtensionContext) => ToolCallIndexer | undefined;
+/** Gives the session's state, brought up to date; `undefined` once the session has been replaced. */
+export type StateAccess = () => SessionState | undefined;
 
 type QueryParameters = Static<typeof Parameters>;
 
-/** The tool, reading the index that `access` gives at each call. */
-export function createQueryTool(access: IndexAccess): ToolDefinition<typeof Parameters> {
+/** The tool, reading the session that `access` gives at each call. */
+export function createQueryTool(access: StateAccess): ToolDefinition<typeof Parameters> {
   return {
     name: QUERY_TOOL_NAME,
     label: "Recover condensed output",
     description: DESCRIPTION,
     promptSnippet: "Return the original output of condensed tool calls by their refs (t12)",
     parameters: Parameters,
-    async execute(_toolCallId, params, _signal, _onUpdate, ctx) {
-      const indexer = access(ctx);
-      if (!indexer) throw new Error("The session has been replaced; its condensed output is out of reach here.");
-      const entries = ctx.sessionManager.getEntries();
+    async execute(_toolCallId, params) {
+      const state = access();
+      if (!state) throw new Error("The session has been replaced; its condensed output is out of reach here.");
       const names = [...new Set(params.toolCallIds)];
-      const recoveries = names.map((name) => recover(name, indexer, entries));
+      const recoveries = names.map((name) => recover(name, sourcesOf(state)));
       const outputs = recoveries.flatMap((recovery) => (recovery.kind === "found" ? recovery.outputs : []));
       const problems = recoveries.flatMap((recovery) => (recovery.kind === "missing" ? [recovery.message] : []));
       if (outputs.length === 0) throw new Error(problems.join("\n"));
@@ -67,7 +66,8 @@ function answer(output: RecoveredOutput, params: QueryParameters, share: number)
   const next = page.end < page.total ? `; next page: offset ${page.end}` : "";
   // The body has a block of its own, so that it is the original and nothing else.
   const body = page.body ? [text(page.body)] : [];
-  return [text(`[${title}; ${range}${next}]`), ...body, ...(page.start === 0 ? output.images : [])];
+  const note = output.note ? [text(`[${output.note}]`)] : [];
+  return [text(`[${title}; ${range}${next}]`), ...body, ...note, ...(page.start === 0 ? output.images : [])];
 }
 
 function matches(output: RecoveredOutput, title: string, pattern: string): string {

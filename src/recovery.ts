@@ -1,10 +1,13 @@
 /** Originals of condensed results: finding them by name, and giving them page by page. */
+import { dirname } from "node:path";
 import { runInNewContext } from "node:vm";
 import type { ImageContent } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { ToolCallIndexer } from "./indexer.js";
 import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "./messages.js";
 import { nearest } from "./nearest.js";
+import type { SessionState } from "./session-state.js";
+import { readSpill } from "./spill.js";
 import type { ToolCallRecord } from "./types.js";
 
 /** Milliseconds that a pattern may take: a model's regular expression must not be able to hang the host. */
@@ -17,27 +20,62 @@ export interface RecoveredOutput {
   record: ToolCallRecord;
   text: string;
   images: ImageContent[];
+  /** What is missing of it, where it is not whole. */
+  note?: string;
+}
+
+/** Where originals are looked for. */
+export interface RecoverySources {
+  indexer: ToolCallIndexer;
+  /** Every entry of the session's file. */
+  entries: readonly SessionEntry[];
+  /** Text of a blob, or `undefined` where it is gone. */
+  readBlob(spillPath: string): string | undefined;
+}
+
+export function sourcesOf(state: SessionState): RecoverySources {
+  return {
+    indexer: state.indexer,
+    entries: state.reader.getEntries(),
+    readBlob: (spillPath) => {
+      const path = state.locateBlob(spillPath);
+      return path === undefined ? undefined : (readSpill(path, [dirname(path)]) ?? undefined);
+    },
+  };
 }
 
 /** What a name stands for. */
 export type Recovery = { kind: "found"; outputs: RecoveredOutput[] } | { kind: "missing"; message: string };
 
 /** The originals that a ref or raw tool call id names. A reused id gives every occurrence. */
-export function recover(name: string, indexer: ToolCallIndexer, entries: readonly SessionEntry[]): Recovery {
+export function recover(name: string, sources: RecoverySources): Recovery {
+  const { indexer, entries } = sources;
   const wanted = normalizeName(name);
   const outputs = indexer.resolve(wanted).flatMap((key) => {
     const record = indexer.getRecord(key);
-    return record ? [{ name: indexer.refOf(key) ?? wanted, record, ...bodyOf(record, entries) }] : [];
+    return record ? [{ name: indexer.refOf(key) ?? wanted, record, ...bodyOf(record, sources) }] : [];
   });
   if (outputs.length > 0) return { kind: "found", outputs };
   return { kind: "missing", message: explainMissing(wanted, indexer, entries) };
 }
 
-/** The text, from the record where it holds it and from the session's own message otherwise; images from there too. */
-function bodyOf(record: ToolCallRecord, entries: readonly SessionEntry[]): { text: string; images: ImageContent[] } {
-  const original = record.resultText && !record.resultImages ? undefined : findResult(record, entries);
+/**
+ * The text: from the record, the blob, or the session's own message, in this order, and at last the preview. Images come
+ * from the session's message.
+ */
+function bodyOf(
+  record: ToolCallRecord,
+  { entries, readBlob }: RecoverySources,
+): Pick<RecoveredOutput, "text" | "images" | "note"> {
+  const blob = record.spillPath === undefined ? undefined : readBlob(record.spillPath);
+  const kept = record.resultText || blob;
+  const original = kept !== undefined && kept !== "" && !record.resultImages ? undefined : findResult(record, entries);
   const images = original?.content.filter(isImage) ?? [];
-  return { text: record.resultText || (original ? extractToolResultText(original) : ""), images };
+  if (kept) return { text: kept, images };
+  if (original) return { text: extractToolResultText(original), images };
+  if (record.resultPreview === undefined) return { text: "", images };
+  const note = "only this preview is left: the file with the full output and the session's own copy are gone";
+  return { text: record.resultPreview, images, note };
 }
 
 function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: readonly SessionEntry[]) {

@@ -1,29 +1,24 @@
-/** One session's state and the handlers that drive it. */
+/** The handlers that drive one session after the other. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { captureUnindexedBatches } from "./batch-capture.js";
 import { DEFAULT_CONFIG, type SettingValue } from "./config.js";
-import { commitFlush, emptyReport, type FlushReport, prepareFlush, type Summarize } from "./flush.js";
-import { chooseSummarizer, type HostSnapshot, type SummarizerChoice } from "./host.js";
-import { type AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { isAssistant, isToolResult, occurrenceKey } from "./messages.js";
+import type { FlushReport } from "./flush.js";
+import { FlushRunner } from "./flush-runner.js";
+import { chooseSummarizer, type HostSnapshot } from "./host.js";
+import type { AppendEntry } from "./indexer.js";
+import { isAnswer, isAssistant } from "./messages.js";
+import { spillOversized } from "./oversized.js";
 import { applyRender, pruneMessages } from "./pruner.js";
-import { buildRenderPlan, type RenderPlan } from "./render/plan.js";
-import { BranchView, messagesInContext } from "./session/branch.js";
-import { Diagnostics } from "./session/diagnostics.js";
+import { BudgetWatch } from "./session/budget-watch.js";
 import { loadSettings, saveSettings } from "./session/settings-file.js";
-import { SummarizerStats } from "./session/stats.js";
-import { digestSummary, summarizeBatch } from "./summarizer.js";
+import { SessionState } from "./session-state.js";
 import { flushMark } from "./triggers.js";
-import { type CapturedBatch, type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
+import type { CapturedBatch, ContextPruneConfig, StatsEntryData } from "./types.js";
 
 /** Milliseconds that the end of a session waits for a flush in flight; then the flush is given up, nothing lost. */
 export const SHUTDOWN_WAIT_MS = 10_000;
 
-/** A flush that is being prepared. */
-interface Flight {
-  done: Promise<FlushReport>;
-  controller: AbortController;
-}
+/** Milliseconds that a request waits for a flush which the size of the context has forced. */
+export const BUDGET_WAIT_MS = 60_000;
 
 /** What `/pruner status` shows. */
 export interface PrunerStatus {
@@ -37,68 +32,73 @@ export interface PrunerStatus {
   flushing: boolean;
 }
 
-/** The extension's state for one session. No handler throws: trouble leaves the raw context, one notice, one entry. */
+/** One session and what runs for it. */
+interface ActiveSession {
+  state: SessionState;
+  flushes: FlushRunner;
+  budget: BudgetWatch;
+  /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
+  flushedMark?: number;
+  /** The flush that is running was forced by a budget, and the next request waits for it. */
+  urgent: boolean;
+  /** Results that could not be written to a blob; they are not tried again in this process. */
+  unspillable: Set<string>;
+}
+
+/** The extension. No handler throws: trouble leaves the raw context, one notice and one diagnostic entry. */
 export class Pruner {
   private config: ContextPruneConfig = DEFAULT_CONFIG;
-  private branch = new BranchView();
-  private indexer = new ToolCallIndexer();
-  private stats = new SummarizerStats();
-  private diagnostics = new Diagnostics();
-  private plan: { epoch: number; plan: RenderPlan } | undefined;
-  private flight: Flight | undefined;
-  /** The trigger that the last flush answered, so that one trigger starts one flush. */
-  private flushedMark: number | undefined;
-  /** Counts sessions: work that comes back under another number is dropped. */
-  private generation = 0;
-  /** Counts moves of the leaf to another path. */
-  private moves = 0;
+  private active: ActiveSession | undefined;
   private readonly notified = new Set<string>();
 
   constructor(private readonly appendEntry: AppendEntry) {}
 
   /** Takes up the session of `host`: settings, entries, nothing of the session before. */
   startSession(host: HostSnapshot): void {
-    this.endFlight("the session was replaced");
-    this.generation += 1;
-    this.branch = new BranchView();
-    this.indexer = new ToolCallIndexer();
-    this.stats = new SummarizerStats();
-    this.diagnostics = new Diagnostics();
-    this.plan = undefined;
-    this.flushedMark = undefined;
-    this.guard(host, "session", () => {
+    this.active?.flushes.close();
+    this.active = undefined;
+    this.notified.clear();
+    try {
       const { config, warnings } = loadSettings(host);
       this.config = config;
       if (warnings.length > 0) this.notify(host, warnings.join("\n"), "warning");
-      const entries = host.session.getEntries();
-      this.branch.sync(host.session);
-      this.indexer.reconstructFromSession(entries, this.branch.entries);
-      this.stats.restore(entries);
-      this.diagnostics.restore(entries);
-      this.reportInvalid(host);
-    });
+      const state = new SessionState(host.session, this.appendEntry);
+      const budget = new BudgetWatch();
+      const flushes = new FlushRunner(state, {
+        onTrouble: (message) => this.notifyOnce(host, `pruner: ${message}`),
+        onError: (error) => this.report(host, "flush", error),
+        onCommit: () => budget.flushCommitted(),
+      });
+      this.active = { state, flushes, budget, urgent: false, unspillable: new Set() };
+      this.reportInvalid(host, state);
+    } catch (error) {
+      this.report(host, "session_start", error);
+    }
+  }
+
+  /** The leaf has moved: usage figures of the other path say nothing about this one. */
+  treeMoved(): void {
+    this.active?.budget.reset();
+    this.active?.state.sync();
   }
 
   /** Waits for a flush in flight, within bounds, and lets nothing come after. */
   async endSession(): Promise<void> {
-    if (this.flight) {
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      const limit = new Promise((resolve) => {
-        timer = setTimeout(resolve, SHUTDOWN_WAIT_MS);
-      });
-      await Promise.race([this.flight.done, limit]);
-      clearTimeout(timer);
-    }
-    this.endFlight("the session ended");
-    this.generation += 1;
+    await this.active?.flushes.settle(SHUTDOWN_WAIT_MS);
+    this.active?.flushes.close();
+    this.active = undefined;
   }
 
-  /** A turn has ended: flushes where the settings say so. */
+  /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
   async turnEnded(host: HostSnapshot): Promise<void> {
-    await this.guardAsync(host, "turn_end", async () => {
-      if (!this.config.enabled) return;
-      this.sync(host);
-      await this.flushIfDue(host, messagesInContext(this.branch.entries));
+    const { active } = this;
+    if (!active || !this.config.enabled) return;
+    await this.guard(host, "turn_end", async () => {
+      active.state.sync();
+      const messages = active.state.messages();
+      this.spill(host, active, messages);
+      this.flushIfOverBudget(host, active, messages);
+      await this.flushIfDue(host, active, messages);
     });
   }
 
@@ -108,26 +108,33 @@ export class Pruner {
    * lag behind.
    */
   async renderRequest(host: HostSnapshot, messages: AgentMessage[]): Promise<AgentMessage[] | undefined> {
-    return this.guardAsync(host, "context", async () => {
-      if (!this.config.enabled) return undefined;
-      this.sync(host);
-      await this.flushIfDue(host, messages);
-      if (!this.config.enabled) return undefined;
-      return applyRender(messages, pruneMessages(messages, this.currentPlan()));
+    const { active } = this;
+    if (!active || !this.config.enabled) return undefined;
+    return this.guard(host, "context", async () => {
+      active.state.sync();
+      this.spill(host, active, messages);
+      this.flushIfOverBudget(host, active, messages);
+      await this.flushIfDue(host, active, messages);
+      if (active.urgent) await active.flushes.settle(BUDGET_WAIT_MS, host.signal);
+      if (this.active !== active || !this.config.enabled) return undefined;
+      active.budget.requestLeaves(lastReply(messages));
+      return applyRender(messages, pruneMessages(messages, active.state.plan()));
     });
   }
 
   /** Flushes all that is pending and has been seen; joins a flush that is running. */
-  async flushNow(host: HostSnapshot): Promise<FlushReport> {
-    this.sync(host);
-    const pending = this.pending(messagesInContext(this.branch.entries));
-    return this.startFlush(host, pending, chooseSummarizer(this.config, host));
+  async flushNow(host: HostSnapshot): Promise<FlushReport | undefined> {
+    const { active } = this;
+    if (!active) return undefined;
+    active.state.sync();
+    const pending = active.state.pending(active.state.messages(), this.config.batchingMode);
+    return this.flush(host, active, pending);
   }
 
-  /** The index, brought up to date. */
-  currentIndex(host: HostSnapshot): ToolCallIndexer {
-    this.sync(host);
-    return this.indexer;
+  /** The session's state, brought up to date. */
+  currentState(): SessionState | undefined {
+    this.active?.state.sync();
+    return this.active?.state;
   }
 
   get settings(): Readonly<ContextPruneConfig> {
@@ -135,19 +142,20 @@ export class Pruner {
   }
 
   /**
-   * Saves a setting and applies it at once.
-   * @throws Error with a sentence for the user where it could not be saved; it is not applied then
+   * Saves settings and applies them at once.
+   * @throws Error with a sentence for the user where they could not be saved; they are not applied then
    */
   changeSettings(host: HostSnapshot, values: Readonly<Record<string, SettingValue>>): void {
     saveSettings({ agentDir: host.agentDir, values });
     this.config = loadSettings(host).config;
   }
 
-  status(host: HostSnapshot): PrunerStatus {
-    this.sync(host);
-    const { calls, duplicates } = this.indexer.committed();
-    const pending = this.pending(messagesInContext(this.branch.entries));
-    const sizes = this.currentPlan().sizes;
+  status(): PrunerStatus | undefined {
+    const state = this.currentState();
+    if (!state) return undefined;
+    const { calls, duplicates } = state.indexer.committed();
+    const pending = state.pending(state.messages(), this.config.batchingMode);
+    const { sizes } = state.plan();
     return {
       config: this.config,
       pendingCalls: pending.reduce((sum, batch) => sum + batch.toolCalls.length, 0),
@@ -155,172 +163,111 @@ export class Pruner {
       repeats: duplicates.size,
       rawChars: sizes.raw,
       keptChars: sizes.kept,
-      stats: this.stats.current,
-      flushing: this.flight !== undefined,
+      stats: state.stats.current,
+      flushing: this.active?.flushes.running ?? false,
     };
   }
 
-  /** Follows the branch, so that what follows is decided on the entries that are there. */
-  private sync(host: HostSnapshot): void {
-    const change = this.branch.sync(host.session);
-    if (change.kind === "moved") {
-      this.moves += 1;
-      this.indexer.resetBranch(this.branch.entries);
-    }
-    if (change.kind === "appended") {
-      for (const entry of this.branch.entries.slice(change.from)) this.indexer.fold(entry);
+  /** Writes oversized results of `messages` to blobs, so that no request carries them whole. */
+  private spill(host: HostSnapshot, { state, unspillable }: ActiveSession, messages: readonly AgentMessage[]): void {
+    const blobDir = state.blobDir();
+    if (blobDir === undefined) return;
+    const batches = state.oversized(messages, this.config.spillThreshold).map((batch) => ({
+      ...batch,
+      toolCalls: batch.toolCalls.filter((call) => !unspillable.has(call.occurrenceKey)),
+    }));
+    const { indexer, append } = state;
+    const sync = () => state.sync();
+    for (const failure of spillOversized(batches, { indexer, append, sync, blobDir, config: this.config })) {
+      unspillable.add(failure.occurrenceKey);
+      this.notifyOnce(host, `pruner: an oversized result stays in the context: ${failure.reason}`);
     }
   }
 
-  private currentPlan(): RenderPlan {
-    const { epoch } = this.indexer;
-    if (this.plan?.epoch !== epoch) this.plan = { epoch, plan: buildRenderPlan(this.indexer.committed()) };
-    return this.plan.plan;
-  }
-
-  private pending(messages: readonly AgentMessage[]): CapturedBatch[] {
-    return captureUnindexedBatches(messages, {
-      frontierKey: this.indexer.frontierKey(),
-      isDealtWith: (key) => this.indexer.isSummarized(key) || this.indexer.isSkipped(key),
-      isExempt: (toolName) => toolName === QUERY_TOOL_NAME,
-      batchingMode: this.config.batchingMode,
-    });
+  /** Flushes everything that has been seen where the context has grown too large; the next request waits for it. */
+  private flushIfOverBudget(host: HostSnapshot, active: ActiveSession, messages: readonly AgentMessage[]): void {
+    const { autoBudgetThreshold, budgetTurnDelta, autoBudgetTokens, pruneOn } = this.config;
+    if (autoBudgetThreshold === null && budgetTurnDelta === null && autoBudgetTokens === null) return;
+    if (!active.budget.isDue(host.usage(), lastReply(messages), this.config)) return;
+    // every-turn flushes the same results anyway, and a flush that is running is all that can be done now.
+    if (pruneOn === "every-turn" || active.flushes.running) {
+      active.urgent = true;
+      return;
+    }
+    const pending = active.state.pending(this.ownMessages(active, messages), this.config.batchingMode);
+    if (pending.length === 0) {
+      this.notifyOnce(host, "pruner: context budget reached, but nothing that is finished is left to condense", "info");
+      return;
+    }
+    active.urgent = true;
+    const turns = pending.length === 1 ? "1 pending turn" : `${pending.length} pending turns`;
+    this.notify(host, `pruner: context budget reached — compacting ${turns}`, "info");
+    void this.flush(host, active, pending);
   }
 
   /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
-  private async flushIfDue(host: HostSnapshot, messages: readonly AgentMessage[]): Promise<void> {
+  private async flushIfDue(
+    host: HostSnapshot,
+    active: ActiveSession,
+    messages: readonly AgentMessage[],
+  ): Promise<void> {
     const mark = messages[flushMark(messages, this.config)];
-    if (!mark || mark.timestamp === this.flushedMark || this.flight) return;
-    this.flushedMark = mark.timestamp;
-    const pending = this.pending(this.upTo(mark, messages));
-    if (pending.length === 0 && !this.indexer.hasUncommitted()) return;
-    const choice = chooseSummarizer(this.config, host);
-    const done = this.startFlush(host, pending, choice);
-    if (choice.kind === "digest") await done;
+    if (!mark || mark.timestamp === active.flushedMark || active.flushes.running) return;
+    active.flushedMark = mark.timestamp;
+    const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
+    const pending = active.state.pending(this.ownMessages(active, upToMark), this.config.batchingMode);
+    if (pending.length === 0 && !active.state.indexer.hasUncommitted()) return;
+    const done = this.flush(host, active, pending);
+    if (this.config.summarizerModel === "none") await done;
   }
 
   /**
-   * The conversation up to `mark`: as the branch holds it, since another extension may have changed the messages of a
-   * request, and as the request holds it where the branch lags behind.
+   * The same conversation as the branch holds it, up to the last reply of `messages`, since another extension may have
+   * changed the messages of a request; `messages` themselves where the branch lags behind them.
    */
-  private upTo(mark: AgentMessage, messages: readonly AgentMessage[]): readonly AgentMessage[] {
-    const own = messagesInContext(this.branch.entries);
-    const end = own.findLastIndex((message) => isAssistant(message) && message.timestamp === mark.timestamp);
-    return end < 0 ? messages.slice(0, messages.indexOf(mark) + 1) : own.slice(0, end + 1);
+  private ownMessages({ state }: ActiveSession, messages: readonly AgentMessage[]): readonly AgentMessage[] {
+    const last = messages.findLast(isAssistant);
+    const own = state.messages();
+    const end = own.findLastIndex((message) => isAssistant(message) && message.timestamp === last?.timestamp);
+    return end < 0 ? messages : own.slice(0, end + 1);
   }
 
-  private startFlush(
+  private async flush(
     host: HostSnapshot,
+    active: ActiveSession,
     pending: readonly CapturedBatch[],
-    choice: SummarizerChoice,
   ): Promise<FlushReport> {
-    if (this.flight) return this.flight.done;
-    const controller = new AbortController();
-    const flight: Flight = {
-      controller,
-      done: this.runFlush(host, pending, choice, controller.signal).finally(() => {
-        if (this.flight === flight) this.flight = undefined;
-      }),
-    };
-    this.flight = flight;
-    return flight.done;
+    const choice = chooseSummarizer(this.config, host);
+    const report = await active.flushes.start(pending, { choice, config: this.config });
+    active.urgent = false;
+    return report;
   }
 
-  /** Never rejects. */
-  private async runFlush(
-    host: HostSnapshot,
-    pending: readonly CapturedBatch[],
-    choice: SummarizerChoice,
-    signal: AbortSignal,
-  ): Promise<FlushReport> {
-    const { generation, moves } = this;
-    const report = await this.guardAsync(host, "flush", async () => {
-      if (choice.kind === "missing") {
-        this.notifyOnce(host, `pruner: ${choice.reason}. Choose one with the setting summarizerModel.`);
-        return emptyReport();
-      }
-      const summarize = this.summarizerFor(host, choice, signal);
-      const prepared = await prepareFlush(pending, { indexer: this.indexer, config: this.config, summarize });
-      if (generation !== this.generation) return emptyReport();
-      this.sync(host);
-      const flushed = commitFlush(prepared, {
-        indexer: this.indexer,
-        append: this.appendEntry,
-        isCurrent: this.currencyCheck(moves),
-        saveStats: () => this.stats.save(this.appendEntry),
-      });
-      this.sync(host);
-      return flushed;
-    });
-    return report ?? emptyReport();
-  }
-
-  /** Whether an occurrence may still be indexed: a tree move may have taken it away while its summary was made. */
-  private currencyCheck(movesAtStart: number): (key: string) => boolean {
-    if (movesAtStart === this.moves) return (key) => !this.indexer.isSummarized(key);
-    const results = messagesInContext(this.branch.entries).filter(isToolResult);
-    const here = new Set(results.map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
-    return (key) => here.has(key) && !this.indexer.isSummarized(key);
-  }
-
-  private summarizerFor(
-    host: HostSnapshot,
-    choice: Exclude<SummarizerChoice, { kind: "missing" }>,
-    signal: AbortSignal,
-  ): Summarize {
-    if (choice.kind === "digest") return async (batch) => digestSummary(batch);
-    const { model } = choice;
-    return (batch) =>
-      summarizeBatch(batch, {
-        model,
-        signal,
-        idleTimeoutMs: this.config.summarizerIdleTimeoutMs,
-        maxTimeoutMs: this.config.summarizerMaxTimeoutMs,
-        onUsage: (usage, ok) => this.stats.add(usage, ok),
-        onTrouble: (reason) => {
-          if (!signal.aborted) this.notifyOnce(host, `pruner: no summary from ${model.name}: ${reason}`);
-        },
-      });
-  }
-
-  private endFlight(reason: string): void {
-    this.flight?.controller.abort(new Error(reason));
-    this.flight = undefined;
-  }
-
-  private reportInvalid(host: HostSnapshot): void {
-    for (const customType of this.indexer.takeInvalid()) {
-      this.diagnostics.record({ kind: "invalid-entry", detail: customType }, this.appendEntry);
+  private reportInvalid(host: HostSnapshot, state: SessionState): void {
+    for (const customType of state.indexer.takeInvalid()) {
+      state.diagnostics.record({ kind: "invalid-entry", detail: customType }, state.append);
       this.notifyOnce(host, `pruner: ignored ${customType} entries of an unknown shape in this session`);
     }
   }
 
-  private notifyOnce(host: HostSnapshot, message: string): void {
+  private notifyOnce(host: HostSnapshot, message: string, type: "info" | "warning" = "warning"): void {
     if (this.notified.has(message)) return;
     this.notified.add(message);
-    this.notify(host, message, "warning");
+    this.notify(host, message, type);
   }
 
-  private notify(host: HostSnapshot, message: string, type: "info" | "warning" | "error"): void {
+  private notify(host: HostSnapshot, message: string, type: "info" | "warning"): void {
     host.ui?.notify(message, type);
   }
 
-  private guard<T>(host: HostSnapshot, where: string, action: () => T): T | undefined {
-    try {
-      return action();
-    } catch (error) {
-      this.report(host, where, error);
-      return undefined;
-    }
-  }
-
-  private async guardAsync<T>(host: HostSnapshot, where: string, action: () => Promise<T>): Promise<T | undefined> {
-    const { generation } = this;
+  /** Runs a handler; an error in it ends in a report and `undefined`. */
+  private async guard<T>(host: HostSnapshot, where: string, action: () => Promise<T>): Promise<T | undefined> {
+    const { active } = this;
     try {
       return await action();
     } catch (error) {
       // A session that has been replaced meanwhile has nobody to tell.
-      if (generation === this.generation) this.report(host, where, error);
+      if (active === this.active) this.report(host, where, error);
       return undefined;
     }
   }
@@ -329,9 +276,14 @@ export class Pruner {
     const detail = `${where}: ${error instanceof Error ? error.message : String(error)}`;
     try {
       this.notifyOnce(host, `pruner: ${detail}. The context goes out as it is.`);
-      this.diagnostics.record({ kind: "error", detail }, this.appendEntry);
+      this.active?.state.diagnostics.record({ kind: "error", detail }, this.appendEntry);
     } catch {
       // A disk that refuses the entry, or a context gone stale: the notice was all that could be done.
     }
   }
+}
+
+/** Timestamp (ms) of the last finished reply. */
+function lastReply(messages: readonly AgentMessage[]): number | undefined {
+  return messages.findLast(isAnswer)?.timestamp;
 }

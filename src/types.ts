@@ -47,6 +47,13 @@ export interface ToolCallRecord {
   outcome?: string;
   /** SHA-256 (hex) over tool name, error flag, text and image bytes of the whole result; the key of deduplication. */
   contentHash?: string;
+  /** Absolute path of the sidecar blob that holds the text of a spilled result. */
+  spillPath?: string;
+  /** Length of that text in bytes of UTF-8, and its number of lines. */
+  spillBytes?: number;
+  spillLines?: number;
+  /** Head of a spilled text, at most `spillPreviewBytes` bytes; part of the stub. */
+  resultPreview?: string;
 }
 
 /** Ties a short ref (`t12`) to the occurrence that it names. */
@@ -103,6 +110,8 @@ export interface DedupAliasEntryData {
   contentHash?: string;
   /** Ref of the repeat itself; absent in entries of earlier releases. */
   shortId?: string;
+  /** The repeat is oversized: its stub takes effect at once, as that of a spilled result does. */
+  eager?: true;
 }
 
 /** What came of a flush. */
@@ -185,7 +194,29 @@ export interface ContextPruneConfig {
   /** Characters below which a batch is left as it is. */
   minBatchChars: number;
   dedupByContentHash: boolean;
+  /** Characters (`resultText.length`) from which a single result is written to a sidecar file at once. */
+  spillThreshold: number;
+  /** Bytes of UTF-8 of a spilled result that stay in its stub. */
+  spillPreviewBytes: number;
+  /**
+   * Share of the context window, a fraction in (0, 1] and not a percentage, from which all that is pending is flushed at
+   * the end of any turn, whatever `pruneOn` says. `null` (default) and values out of range are off.
+   */
+  autoBudgetThreshold: number | null;
+  /** Share of the window, in (0, 1], that one turn has to add to force a flush. `null` (default) is off. */
+  budgetTurnDelta: number | null;
+  /** Tokens from which all that is pending is flushed, for windows that no share is ever reached of. `null` is off. */
+  autoBudgetTokens: number | null;
 }
+
+/** Choices of `autoBudgetThreshold` in the settings; `"0"` stands for off. */
+export const AUTO_BUDGET_PRESETS: { value: string; label: string }[] = [
+  { value: "0", label: "Off (default)" },
+  { value: "0.6", label: "60%" },
+  { value: "0.7", label: "70%" },
+  { value: "0.8", label: "80%" },
+  { value: "0.9", label: "90%" },
+];
 
 /** Settings of chain compression. */
 export interface ChainCompressionConfig {

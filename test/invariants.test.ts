@@ -45,23 +45,21 @@ for (const variant of VARIANTS) {
           fc.asyncProperty(sessionArbitrary(), async (messages) => {
             const { session, requests } = await play(messages, agentDir, variant.lag);
             expect(session.notices).toEqual([]);
-            const index = session.pruner.currentIndex(session.host);
             session.catchUp();
-            condensed += index.refs().length;
+            const state = session.state();
+            condensed += state.indexer.refs().length;
             for (const request of requests) {
               expect(checkValid(request)).toEqual([]);
               expect(checkUnseenRaw(request)).toEqual([]);
               expect(checkNothingGrows(request)).toEqual([]);
-              expect(checkRecoverable(request, index, session.tree.getEntries())).toEqual([]);
+              expect(checkRecoverable(request, state)).toEqual([]);
             }
             expect(checkPrefixStable(requests)).toEqual([]);
 
             const again = session.restart();
-            const [request] = [await again.request()];
+            const request = await again.request();
             expect(JSON.stringify(request.sent)).toBe(sentOf(requests));
-            expect(checkRecoverable(request, again.pruner.currentIndex(again.host), again.tree.getEntries())).toEqual(
-              [],
-            );
+            expect(checkRecoverable(request, again.state())).toEqual([]);
           }),
           { numRuns: RUNS },
         );

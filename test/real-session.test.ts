@@ -54,8 +54,6 @@ describe.each(HOSTS)("a recorded session on %s", (host) => {
       }
       const session = new SimulatedSession(agentDirWith({ summarizerModel: "none" }));
       const requests = await session.play(await loadMessages(host));
-      const index = session.pruner.currentIndex(session.host);
-      const entries = session.tree.getEntries();
       const violations = requests.flatMap((request) => [
         ...checkValid(request),
         ...checkUnseenRaw(request),
@@ -66,7 +64,7 @@ describe.each(HOSTS)("a recorded session on %s", (host) => {
 
       const last = requests.at(-1);
       const condensed = last ? condensedResults(last).length : 0;
-      expect(last && checkRecoverable(last, index, entries)).toEqual([]);
+      expect(last && checkRecoverable(last, session.state())).toEqual([]);
       expect(condensed).toBeGreaterThan(50);
 
       const raw = total(requests, "raw");

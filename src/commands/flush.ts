@@ -4,6 +4,8 @@ import type { PrunerStatus } from "../runtime.js";
 import { count } from "../summary/room.js";
 import { type CommandResult, info, type Subcommand } from "./types.js";
 
+const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
+
 export const flushCommands: readonly Subcommand[] = [
   {
     name: "now",
@@ -12,14 +14,18 @@ export const flushCommands: readonly Subcommand[] = [
     async run({ pruner, host }) {
       if (!pruner.settings.enabled)
         return { message: "The pruner is off. Turn it on with /pruner on.", type: "warning" };
-      return describeReport(await pruner.flushNow(host));
+      const report = await pruner.flushNow(host);
+      return report ? describeReport(report) : NO_SESSION;
     },
   },
   {
     name: "status",
     usage: "",
     help: "Show what is condensed, what is pending, and what comes next",
-    run: ({ pruner, host }) => info(describeStatus(pruner.status(host))),
+    run({ pruner }) {
+      const status = pruner.status();
+      return status ? info(describeStatus(status)) : NO_SESSION;
+    },
   },
 ];
 

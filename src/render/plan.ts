@@ -1,11 +1,17 @@
 /** What the `context` handler does to each message, computed once per epoch from what the entries say. */
 import type { CommittedState } from "../session/ledger.js";
-import { duplicateStub, isWorthwhile, recordChars, worthwhileCallStub } from "./stub.js";
+import type { ToolCallRecord } from "../types.js";
+import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.js";
+
+/** Finds the blob of a spilled record where it is now. */
+export type LocateBlob = (record: ToolCallRecord) => string | undefined;
 
 /** The text that stands in for one result. */
 export interface Replacement {
   occurrenceKey: string;
   text: string;
+  /** Holds although the model has not answered the result: it would be too big to be sent. */
+  eager: boolean;
 }
 
 /** Frozen between two flushes: nothing in it depends on a clock, a live count or the tail of the conversation. */
@@ -22,28 +28,33 @@ export interface RenderPlan {
   sizes: { raw: number; kept: number };
 }
 
-/** Builds the plan of an epoch. */
-export function buildRenderPlan(state: CommittedState): RenderPlan {
+/**
+ * Builds the plan of an epoch.
+ * @param locateBlob path at which the blob of a record can be read now, `undefined` where it is gone
+ */
+export function buildRenderPlan(state: CommittedState, locateBlob: LocateBlob = () => undefined): RenderPlan {
   const replacements = new Map<string, Replacement>();
   const toolCallIds = new Set<string>();
   const bareIds = new Set<string>();
   const sizes = { raw: 0, kept: 0 };
-  const add = (key: string, toolCallId: string, raw: number, text: string | undefined) => {
-    if (text === undefined) return;
+  const add = (key: string, toolCallId: string, raw: number, text: string, eager: boolean) => {
+    if (!isWorthwhile(text.length, raw)) return;
     sizes.raw += raw;
     sizes.kept += text.length;
-    replacements.set(key, { occurrenceKey: key, text });
+    replacements.set(key, { occurrenceKey: key, text, eager });
     toolCallIds.add(toolCallId);
     if (key === toolCallId) bareIds.add(key);
   };
   for (const [key, call] of state.calls) {
-    const stub = worthwhileCallStub(call, state.summaries.get(key));
-    add(key, call.record.toolCallId, recordChars(call.record), stub);
+    const { record } = call;
+    const spilled = record.spillPath !== undefined;
+    const stub = spilled ? spillStub(call, locateBlob(record)) : callStub(call, state.summaries.get(key));
+    add(key, record.toolCallId, recordChars(record), stub, spilled);
   }
   for (const [key, duplicate] of state.duplicates) {
-    const stub = duplicateStub(duplicate);
-    const raw = recordChars(duplicate.original.record);
-    add(key, duplicate.toolCallId, raw, isWorthwhile(stub.length, raw) ? stub : undefined);
+    const { record } = duplicate.original;
+    const stub = duplicateStub(duplicate, record.spillPath === undefined ? undefined : locateBlob(record));
+    add(key, duplicate.toolCallId, recordChars(record), stub, duplicate.eager);
   }
   return {
     replacements,

@@ -23,18 +23,33 @@ export interface StubSubject {
 /** `[t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: context_tree_query t12]` and the summary. */
 export function callStub(subject: StubSubject, summary: CallSummary | undefined): string {
   const { record, shortId } = subject;
-  const outcome = cut(record.outcome ?? (record.isError ? "error" : "ok"), MAX_OUTCOME_CHARS);
-  const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${describeSize(record)}, ${outcome}. ${hint(shortId)}]`;
+  const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${describeSize(record)}, ${outcomeOf(record)}. ${hint(shortId)}]`;
   const body = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : summary?.text.trim();
   return body ? `${header}\n${body}` : header;
 }
 
+/**
+ * The mechanical stub of a spilled result: tool, arguments, size, preview, where the whole output is, ref.
+ * @param path the blob as it can be read now; a stub never names a file that is not there
+ */
+export function spillStub({ shortId, record }: IndexedCall, path: string | undefined): string {
+  const size = `${number(record.spillBytes ?? 0)} bytes${lines(record.spillLines)}`;
+  const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${size}, ${outcomeOf(record)}. ${hint(shortId)}]`;
+  const preview = record.resultPreview ?? "";
+  const where = path === undefined ? "" : ` ${readHint(path)}`;
+  return `${header}\n${preview}\n[preview of the first ${number(preview.length)} characters.${where}]`;
+}
+
 /** `[t12 condensed: identical to t7 (read src/app.ts, 14,203 chars). Full output: context_tree_query t7]` */
-export function duplicateStub({ shortId, original }: Pick<DuplicateCall, "shortId" | "original">): string {
+export function duplicateStub(
+  { shortId, original }: Pick<DuplicateCall, "shortId" | "original">,
+  path?: string,
+): string {
   const { record } = original;
   const known = `${describeCall(record.toolName, record.args)}, ${describeSize(record)}`;
   const name = shortId === undefined ? "condensed" : `${shortId} condensed`;
-  return `[${name}: identical to ${original.shortId} (${known}). ${hint(original.shortId)}]`;
+  const stub = `[${name}: identical to ${original.shortId} (${known}). ${hint(original.shortId)}]`;
+  return path === undefined ? stub : `${stub}\n[${readHint(path)}]`;
 }
 
 /** Size of the original in characters, images at their flat price. */
@@ -47,19 +62,29 @@ export function isWorthwhile(stubChars: number, originalChars: number): boolean 
   return stubChars <= originalChars * MAX_STUB_SHARE;
 }
 
-/** The stub of an indexed call, or `undefined` where the original is better left. */
-export function worthwhileCallStub(call: IndexedCall, summary: CallSummary | undefined): string | undefined {
-  const stub = callStub(call, summary);
-  return isWorthwhile(stub.length, recordChars(call.record)) ? stub : undefined;
-}
-
 function describeSize(record: StubSubject["record"]): string {
   const chars = record.resultChars ?? record.resultText.length;
   const images = record.resultImages ?? 0;
-  const text = `${chars.toLocaleString("en-US")} chars`;
+  const text = `${number(chars)} chars`;
   return images === 0 ? text : `${text} and ${images === 1 ? "1 image" : `${images} images`}`;
 }
 
 function hint(ref: string): string {
   return `Full output: ${QUERY_TOOL_NAME} ${ref}`;
+}
+
+function readHint(path: string): string {
+  return `The whole output is in ${path}: read this file (offset/limit supported) to access the full output.`;
+}
+
+function outcomeOf(record: StubSubject["record"]): string {
+  return cut(record.outcome ?? (record.isError ? "error" : "ok"), MAX_OUTCOME_CHARS);
+}
+
+function lines(count: number | undefined): string {
+  return count === undefined ? "" : ` in ${number(count)} lines`;
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en-US");
 }

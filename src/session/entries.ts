@@ -38,6 +38,10 @@ const RecordSchema = Type.Object({
   resultImages: Type.Optional(Count),
   outcome: Type.Optional(Type.String()),
   contentHash: Type.Optional(Type.String()),
+  spillPath: Type.Optional(Type.String()),
+  spillBytes: Type.Optional(Count),
+  spillLines: Type.Optional(Count),
+  resultPreview: Type.Optional(Type.String()),
 });
 
 const RefSchema = Type.Object({
@@ -60,6 +64,7 @@ const AliasSchema = Type.Object({
   originalResultTimestamp: Type.Optional(Type.Number()),
   contentHash: Type.Optional(Type.String()),
   shortId: Type.Optional(Ref),
+  eager: Type.Optional(Type.Literal(true)),
 });
 
 const FrontierSchema = Type.Object({

@@ -21,6 +21,8 @@ export interface DuplicateCall {
   /** Ref of the repeat; `undefined` where an earlier release gave it none. */
   shortId: string | undefined;
   original: IndexedCall;
+  /** Takes effect although the model has not answered the result. */
+  eager: boolean;
 }
 
 /** The summary that stands for a call. */
@@ -69,15 +71,13 @@ export class BranchLedger implements CommittedState {
   fold(own: OwnEntry): boolean {
     switch (own.kind) {
       case "index":
-        for (const record of own.data.toolCalls) {
-          this.stage(occurrenceKey(record.toolCallId, record.resultTimestamp), (key) => this.commitCall(key));
-        }
-        return false;
+        return own.data.toolCalls.map((record) => this.foldRecord(record)).some(Boolean);
       case "alias":
-        this.stage(occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp), (key) =>
-          this.commitDuplicate(key),
+        return this.apply(
+          occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp),
+          (key) => this.commitDuplicate(key),
+          own.data.eager === true,
         );
-        return false;
       case "summary":
         this.staged.push(() => this.commitSummary(own.data));
         return false;
@@ -107,9 +107,21 @@ export class BranchLedger implements CommittedState {
     return key === undefined ? undefined : this.calls.get(key);
   }
 
-  private stage(key: string, commit: (key: string) => void): void {
+  /** A spilled result must not go out whole, so its record does not wait for a frontier. */
+  private foldRecord(record: ToolCallRecord): boolean {
+    const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
+    return this.apply(key, () => this.commitCall(key), record.spillPath !== undefined);
+  }
+
+  /** Commits at once or stages for the next frontier. True where something is committed. */
+  private apply(key: string, commit: (key: string) => void, atOnce: boolean): boolean {
+    if (atOnce) {
+      commit(key);
+      return true;
+    }
     this.stagedKeys.add(key);
     this.staged.push(() => commit(key));
+    return false;
   }
 
   private commit(frontier: FrontierEntryData): void {

@@ -17,6 +17,8 @@ const SHARE = 0.3;
 const FLOOR = 120;
 /** Argument strings up to this many characters stay readable in the call itself. */
 const SHORT_ARGUMENT = 400;
+/** What `edit` and `write` answer is not longer than this, unless it tells more than that they are done. */
+const PLAIN_REPLY = 300;
 
 /** Tools whose outcome says already that nothing was found. */
 const SEARCHES: ReadonlySet<string> = new Set(["grep", "find", "ls"]);
@@ -35,11 +37,14 @@ export function digestCall(call: CapturedToolCall): string {
   const { body, notice, status } = frameOf(call.toolName, call.resultText);
   const lines: string[] = [];
   if (call.resultImages > 0) lines.push(`${count(call.resultImages, "image")} (recoverable with the ref)`);
-  const kept = keptNotices(call, notice);
-  if (notice !== undefined && kept.length === 0) kept.push(oneLine(notice, MAX_LINE));
+  const kept = pathNotices(call.toolName, body);
+  if (notice !== undefined)
+    kept.push(notice.includes("Full output: ") ? wellFormed(notice) : oneLine(notice, MAX_LINE));
   const room = roomAfter(MAX_DIGEST, [...lines, ...kept.map((line) => cut(line, MAX_LINE))]);
   const share = Math.max(call.isError ? MAX_LINE + 1 : FLOOR, Math.ceil(call.resultText.length * SHARE));
-  lines.push(...digestBody(call, body, { lines: room.lines, chars: Math.min(room.chars, share) }));
+  // Emptied, not removed: the numbers of the other lines must stay.
+  const rest = kept.reduce((text, line) => text.replace(line, () => ""), body);
+  lines.push(...digestBody(call, rest, { lines: room.lines, chars: Math.min(room.chars, share) }));
   // A failed command without output has said all in its status.
   const text = [...lines, ...kept].join("\n");
   return status !== undefined && text === "(no output)" ? "" : text;
@@ -51,8 +56,10 @@ function digestBody(call: CapturedToolCall, body: string, room: Room): string[] 
   const whole = wholeIfShort(body, room);
   if (whole) return whole;
   const lines = body.split("\n");
-  if (call.isError && lines.filter(hasWords).length === 1) return [oneLine(body, MAX_LINE)];
-  if (call.isError) return excerpt(lines, room, isShell(call.toolName) ? { head: 1, tail: 4 } : { head: 4, tail: 1 });
+  if (call.isError) {
+    if (body.length < 2 * MAX_LINE && lines.filter(hasWords).length === 1) return [oneLine(body, MAX_LINE)];
+    return excerpt(lines, room, isShell(call.toolName) ? { head: 1, tail: 4 } : { head: 4, tail: 1 });
+  }
   switch (call.toolName) {
     case "read":
       return outline(stringArg(call.args, "path", "file_path") ?? "", body, room, numberArg(call.args, "offset"));
@@ -89,8 +96,13 @@ function wholeIfShort(text: string, room: Room): string[] | undefined {
 function digestText(lines: readonly string[], body: string, room: Room, searching: boolean): string[] {
   const diff = diffDigest(lines, room);
   if (diff.length > 0) return diff;
-  const matches = searching ? searchMatches(lines) : undefined;
-  if (matches) return grepDigest(matches, room);
+  const found = searching ? searchMatches(lines) : undefined;
+  if (found) {
+    const others = found.others
+      .slice(0, 2)
+      .map((line) => oneLine(line, Math.min(MAX_LINE, Math.floor(room.chars / 4))));
+    return [...others, ...grepDigest(found.matches, roomAfter(room, others))];
+  }
   const listing = listingOf(lines);
   if (listing) return listingDigest(listing, room);
   const shape = jsonShape(body, { lines: 4, chars: Math.floor(room.chars / 2) });
@@ -117,7 +129,7 @@ function shownFile(command: string): { path: string; firstLine: number } | undef
 function digestChange(call: CapturedToolCall, body: string): string[] {
   const content = stringArg(call.args, "content");
   const lines =
-    body.length > FLOOR
+    body.length > PLAIN_REPLY
       ? (wholeIfShort(body, MAX_DIGEST) ?? digestText(body.split("\n"), body, MAX_DIGEST, false))
       : [];
   if (lines.length > 0) return lines;
@@ -174,17 +186,13 @@ const MAX_PATH = 4200;
 /** Rest of a line that is kept as it is. */
 const MAX_REST = 300;
 
-/** Notices that name the file of a full output: the tool's own, which is the last one, and the first one before it. */
-function keptNotices(call: CapturedToolCall, notice: string | undefined): string[] {
-  if (["read", "grep", "find", "ls", "edit", "write"].includes(call.toolName)) return [];
-  const text = call.resultText;
+/** The first and the last notice in the text that names the file of a full output, whole. */
+function pathNotices(toolName: string, text: string): string[] {
+  if (["read", "grep", "find", "ls", "edit", "write"].includes(toolName)) return [];
   const starts = [...text.matchAll(FULL_OUTPUT)].map((match) => match.index);
-  const found = new Set<string>();
-  for (const start of [starts[0], starts.at(-1)]) {
-    const line = start === undefined ? undefined : pathNotice(text, start);
-    if (line !== undefined) found.add(notice?.endsWith(`${line}]`) ? notice : line);
-  }
-  return [...found].map(wellFormed);
+  const found = [starts[0], starts.at(-1)].filter((start) => start !== undefined);
+  const notices = found.map((start) => pathNotice(text, start)).filter((line) => line !== undefined);
+  return [...new Set(notices)].map(wellFormed);
 }
 
 /** From `start` to the end of the line, or of the string or brackets that the notice stands in; undefined if that is no path. */

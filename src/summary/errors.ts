@@ -109,7 +109,7 @@ export function findSummaries(lines: readonly string[], max: number): number[] {
 }
 
 /** A place in a file as tools print it: `src/a.ts:12:5`, `src/a.ts(12,5)`, `File "a.py", line 3`. */
-const PLACE = /[^\s"'()]{1,200}\.\w{1,12}[:(]\d+(?:[:,]\d+)?\)?|File "[^"\n]{1,200}", line \d+/;
+const PLACE = /[^\s"'()]{1,200}\.\w{1,12}(?::\d+(?:[:,]\d+)?|\(\d+(?:[:,]\d+)?\))|File "[^"\n]{1,200}", line \d+/;
 
 /** The place that an error line lacks, where a line next to it names one. */
 export function placeBeside(lines: readonly string[], index: number): string | undefined {

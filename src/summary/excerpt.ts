@@ -68,7 +68,9 @@ export function excerpt(lines: readonly string[], room: Room, ends: Ends, firstL
   const doubtful = strong.length > 0 ? weak.filter((error) => /warn|deprecat/i.test(error.text)).slice(0, 1) : weak;
   doubtful.slice(0, 3).forEach(addError);
   // What stands first is seldom what is looked for in a text that has errors or a summary.
-  addHead(result, lines, strong.length > 2 || summaries.length > 0 ? Math.min(1, ends.head) : ends.head, width);
+  const head =
+    strong.length > 0 ? Math.min(1, ends.head - 1) : summaries.length > 0 ? Math.min(1, ends.head) : ends.head;
+  addHead(result, lines, head, width);
   return result.lines();
 }
 

@@ -37,13 +37,18 @@ export function grepMatches(lines: readonly string[]): GrepLine[] {
   return lines.map(parseGrepLine).filter((match) => match !== undefined);
 }
 
-/** Matches in the output of a command that searches, however it names them; undefined if most lines are something else. */
-export function searchMatches(lines: readonly string[]): GrepLine[] | undefined {
+/**
+ * Matches in the output of a command that searches, however it names them, and the few lines that are something else.
+ * Undefined if most lines are.
+ */
+export function searchMatches(lines: readonly string[]): { matches: GrepLine[]; others: string[] } | undefined {
   const filled = lines.filter((line) => line.trim() !== "" && line !== "--");
   const forms = [parseGrepLine, parseFileLine, parseNumberLine];
   for (const form of forms) {
     const matches = filled.map(form).filter((match) => match !== undefined);
-    if (matches.length > 3 && matches.length > filled.length * 0.8) return matches;
+    if (matches.length > 3 && matches.length > filled.length * 0.8) {
+      return { matches, others: filled.filter((line) => form(line) === undefined) };
+    }
   }
   return undefined;
 }

@@ -1,10 +1,9 @@
 /** The design's invariants over the requests of one session; each function gives the violations it finds. */
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { ToolCallIndexer } from "../../src/indexer.js";
 import { contentChars, extractToolResultText, isImage, isToolResult, lastAnswerIndex } from "../../src/messages.js";
-import { recover } from "../../src/recovery.js";
+import { recover, sourcesOf } from "../../src/recovery.js";
+import type { SessionState } from "../../src/session-state.js";
 import type { RenderedRequest } from "./simulated-session.js";
 import { checkTranscript } from "./transcript.js";
 
@@ -30,15 +29,12 @@ export function condensedResults({ raw, sent }: RenderedRequest): CondensedResul
 }
 
 /** Invariant 2: each condensed output is recovered to the byte by the ref in its stub. */
-export function checkRecoverable(
-  request: RenderedRequest,
-  indexer: ToolCallIndexer,
-  entries: readonly SessionEntry[],
-): string[] {
+export function checkRecoverable(request: RenderedRequest, state: SessionState): string[] {
+  const sources = sourcesOf(state);
   return condensedResults(request).flatMap(({ raw, stub }) => {
     const ref = /context_tree_query (t\d+)\]/.exec(stub)?.[1];
     if (!ref) return [`no ref in stub: ${stub.slice(0, 200)}`];
-    const recovery = recover(ref, indexer, entries);
+    const recovery = recover(ref, sources);
     if (recovery.kind !== "found") return [recovery.message];
     const text = extractToolResultText(raw);
     const images = raw.content.filter(isImage);

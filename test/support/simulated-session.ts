@@ -8,6 +8,7 @@ import type { HostSnapshot, SessionReader } from "../../src/host.js";
 import { isAssistant, isToolResult } from "../../src/messages.js";
 import { Pruner } from "../../src/runtime.js";
 import { messagesInContext } from "../../src/session/branch.js";
+import type { SessionState } from "../../src/session-state.js";
 import type { ContextPruneConfig } from "../../src/types.js";
 import { deepFreeze } from "./generate.js";
 
@@ -55,6 +56,7 @@ export class EntryTree implements SessionReader {
   getLeafId = (): string | null => this.leaf;
   getEntry = (id: string): SessionEntry | undefined => this.byId.get(id);
   getEntries = (): SessionEntry[] => [...this.entries];
+  getHeader = (): null => null;
   getSessionId = (): string => "simulated";
   getSessionDir = (): string => this.sessionDir;
   getSessionFile = (): string | undefined => (this.sessionDir ? join(this.sessionDir, "simulated.jsonl") : undefined);
@@ -123,9 +125,18 @@ export class SimulatedSession {
       agentDir,
       cwd: agentDir,
       projectTrusted: false,
+      signal: undefined,
+      usage: () => undefined,
       ...models,
     };
     this.pruner.startSession(this.host);
+  }
+
+  /** What the product knows of the session. */
+  state(): SessionState {
+    const state = this.pruner.currentState();
+    if (!state) throw new Error("the session could not be read");
+    return state;
   }
 
   /** What the agent holds. */
