@@ -25,8 +25,8 @@ export default function piCondense(pi: ExtensionAPI): void {
   pi.registerTool(createQueryTool(() => pruner.currentState()));
 
   pi.registerCommand("pruner", {
-    description: "Condense finished tool output: on, off, now, status, help",
-    getArgumentCompletions: completeCommand,
+    description: "Condense finished tool output: on, off, now, status, compact, help",
+    getArgumentCompletions: (prefix) => completeCommand(pruner, prefix),
     handler: async (args, ctx) => {
       await withHost(ctx, async (host) => {
         const { message, type } = await runCommand(pruner, host, args);

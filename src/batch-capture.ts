@@ -91,6 +91,17 @@ export function captureOversized(
   return captureWhere(messages, { ...options, frontierKey: undefined, end: messages.length, isWanted });
 }
 
+/** The calls that these occurrence keys name, in batches by turn. */
+export function captureOccurrences(messages: readonly AgentMessage[], keys: ReadonlySet<string>): CapturedBatch[] {
+  return captureWhere(messages, {
+    frontierKey: undefined,
+    end: messages.length,
+    isDealtWith: (key) => !keys.has(key),
+    isExempt: () => false,
+    isWanted: () => true,
+  });
+}
+
 function captureWhere(
   messages: readonly AgentMessage[],
   options: Omit<CaptureOptions, "batchingMode"> & { end: number; isWanted(result: ToolResultMessage): boolean },
@@ -117,7 +128,7 @@ function indexBehind(messages: readonly AgentMessage[], key: string | undefined)
 }
 
 /** A key that two results share names neither of them, so both stay as they are. */
-function repeatedKeys(messages: readonly AgentMessage[]): Set<string> {
+export function repeatedKeys(messages: readonly AgentMessage[]): Set<string> {
   const seen = new Set<string>();
   const repeated = new Set<string>();
   for (const message of messages) {

@@ -18,7 +18,7 @@ const MAX_SHOWN_CHARS = 80;
 export type SettingValue = boolean | number | string | readonly string[] | null;
 
 /** Heading under which a setting stands in the overlay and in the documentation. */
-export type SettingGroup = "General" | "Summaries" | "What is condensed" | "Oversized output and budgets";
+export type SettingGroup = "General" | "Summaries" | "What is condensed" | "Chains" | "Oversized output and budgets";
 
 /** A value worth offering: the text that `parseSetting` takes, and what to call it. */
 export interface SettingPreset {
@@ -600,6 +600,73 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     label: "Merge repeats",
     group: "What is condensed",
     help: "Replace a tool result that repeats an earlier one byte for byte by a pointer to it.",
+  },
+  protectedTools: {
+    kind: "list",
+    default: [],
+    presets: [{ value: "todowrite, todoread", label: "todowrite, todoread" }],
+    label: "Protected tools",
+    group: "What is condensed",
+    help: "Tools whose output is never condensed and never sent to a summariser.",
+  },
+  protectedPaths: {
+    kind: "list",
+    default: ["**/skills/**/*.md"],
+    presets: [{ value: "**/skills/**/*.md", label: "Skills" }],
+    label: "Protected paths",
+    group: "What is condensed",
+    help: "Globs of files whose content, when a tool returns it, is protected in the same way.",
+  },
+  "chainCompression.enabled": {
+    kind: "boolean",
+    default: true,
+    label: "Compress closed chains",
+    group: "Chains",
+    help: "Replace the tool turns of a closed chain (request, tool turns, closing reply) by one message.",
+  },
+  "chainCompression.rollingWindow": {
+    kind: "integer",
+    default: 3,
+    min: 0,
+    max: 1_000,
+    presets: [
+      { value: "1", label: "1" },
+      { value: "3", label: "3" },
+      { value: "5", label: "5" },
+      { value: "10", label: "10" },
+    ],
+    label: "Chains that stand as they are",
+    group: "Chains",
+    help: "Newest closed chains that are never compressed.",
+  },
+  "chainCompression.batchSize": {
+    kind: "integer",
+    default: 3,
+    min: 0,
+    max: 1_000,
+    presets: [
+      { value: "1", label: "1" },
+      { value: "3", label: "3" },
+      { value: "5", label: "5" },
+      { value: "8", label: "8" },
+    ],
+    label: "Chains compressed together",
+    group: "Chains",
+    help: "Chains that gather behind the window before they are compressed at once. Each time rewrites the cached prompt.",
+  },
+  "chainCompression.stripFinalAssistantThinking": {
+    kind: "boolean",
+    default: true,
+    label: "Drop old thinking",
+    group: "Chains",
+    help: "The closing reply of a compressed chain loses its thinking.",
+  },
+  "chainCompression.fuseRangeSummary": {
+    kind: "boolean",
+    default: true,
+    label: "Fuse summaries",
+    group: "Chains",
+    help: "One summariser call joins the summaries of a compressed chain that has two or more.",
   },
   spillThreshold: {
     kind: "integer",

@@ -1,10 +1,18 @@
 /** Runs the flushes of one session, one at a time, beside the agent. */
-import { commitFlush, emptyReport, type FlushReport, prepareFlush, type Summarize } from "./flush.js";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { commitFlush, emptyReport, type FlushReport, prepareFlush } from "./flush.js";
 import type { SummarizerChoice } from "./host.js";
 import { isToolResult, occurrenceKey } from "./messages.js";
+import type { Protection } from "./protection.js";
 import type { SessionState } from "./session-state.js";
-import { digestSummary, summarizeBatch } from "./summarizer.js";
-import type { CapturedBatch, ContextPruneConfig } from "./types.js";
+import {
+  digestSummary,
+  type SummarizeOptions,
+  type SummaryModel,
+  summarizeBatch,
+  summarizeRange,
+} from "./summarizer.js";
+import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
 
 /** What the runner tells. */
 export interface FlushListener {
@@ -14,6 +22,18 @@ export interface FlushListener {
   onError(error: unknown): void;
   /** Entries have been appended that change the next request. */
   onCommit(): void;
+}
+
+/** What a flush works on. */
+export interface FlushRequest {
+  pending: readonly CapturedBatch[];
+  /** The conversation that `pending` is from. */
+  messages: readonly AgentMessage[];
+  choice: SummarizerChoice;
+  config: ContextPruneConfig;
+  isProtected: Protection;
+  /** Compress every chain behind the window, however few there are. */
+  compactAll?: boolean;
 }
 
 /** A flush that is being prepared. */
@@ -36,15 +56,12 @@ export class FlushRunner {
   }
 
   /** Starts a flush of `pending`, or joins the one that is running. Never rejects. */
-  start(
-    pending: readonly CapturedBatch[],
-    { choice, config }: { choice: SummarizerChoice; config: ContextPruneConfig },
-  ): Promise<FlushReport> {
+  start(request: FlushRequest): Promise<FlushReport> {
     if (this.flight) return this.flight.done;
     const controller = new AbortController();
     const flight: Flight = {
       controller,
-      done: this.run(pending, choice, config, controller.signal).finally(() => {
+      done: this.run(request, controller.signal).finally(() => {
         if (this.flight === flight) this.flight = undefined;
       }),
     };
@@ -71,12 +88,8 @@ export class FlushRunner {
     this.flight = undefined;
   }
 
-  private async run(
-    pending: readonly CapturedBatch[],
-    choice: SummarizerChoice,
-    config: ContextPruneConfig,
-    signal: AbortSignal,
-  ): Promise<FlushReport> {
+  private async run(request: FlushRequest, signal: AbortSignal): Promise<FlushReport> {
+    const { choice, config, messages, isProtected } = request;
     try {
       if (choice.kind === "missing") {
         this.listener.onTrouble(`${choice.reason}. Choose one with the setting summarizerModel.`);
@@ -84,18 +97,29 @@ export class FlushRunner {
       }
       const { state } = this;
       const { moves } = state;
-      const summarize = this.summarizer(choice, config, signal);
-      const prepared = await prepareFlush(pending, { indexer: state.indexer, config, summarize });
+      const model = choice.kind === "model" ? this.optionsFor(choice.model, config, signal) : undefined;
+      const prepared = await prepareFlush(request.pending, {
+        indexer: state.indexer,
+        config,
+        summarize: async (batch) => (model ? summarizeBatch(batch, model) : digestSummary(batch)),
+        chains: {
+          messages,
+          isProtected,
+          all: request.compactAll,
+          fuse: model && ((summaries) => summarizeRange(summaries, model)),
+        },
+      });
       if (this.closed) return emptyReport();
       state.sync();
       const report = commitFlush(prepared, {
         indexer: state.indexer,
         append: state.append,
-        isCurrent: this.currencyCheck(moves),
+        ...this.currencyChecks(moves),
+        now: Date.now(),
         saveStats: () => state.stats.save(state.append),
       });
       state.sync();
-      if (report.condensed + report.duplicates > 0) this.listener.onCommit();
+      if (report.condensed + report.duplicates + report.chains > 0) this.listener.onCommit();
       return report;
     } catch (error) {
       if (!this.closed) this.listener.onError(error);
@@ -103,32 +127,34 @@ export class FlushRunner {
     }
   }
 
-  /** Whether an occurrence may still be indexed: a tree move may have taken it away while its summary was made. */
-  private currencyCheck(movesAtStart: number): (key: string) => boolean {
+  /**
+   * Whether an occurrence may still be indexed, and a chain compressed: a tree move may have taken them away while the
+   * summaries were made.
+   */
+  private currencyChecks(movesAtStart: number): {
+    isCurrent(key: string): boolean;
+    isCurrentRange(range: ChainRange): boolean;
+  } {
     const { state } = this;
-    if (movesAtStart === state.moves) return (key) => !state.indexer.isSummarized(key);
     const results = state.messages().filter(isToolResult);
-    const here = new Set(results.map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
-    return (key) => here.has(key) && !state.indexer.isSummarized(key);
+    const keys = new Set(results.map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
+    const isHere = (key: string) => movesAtStart === state.moves || keys.has(key);
+    return {
+      isCurrent: (key) => isHere(key) && !state.indexer.isSummarized(key),
+      isCurrentRange: (range) => range.occurrenceKeys.every(isHere),
+    };
   }
 
-  private summarizer(
-    choice: Exclude<SummarizerChoice, { kind: "missing" }>,
-    config: ContextPruneConfig,
-    signal: AbortSignal,
-  ): Summarize {
-    if (choice.kind === "digest") return async (batch) => digestSummary(batch);
-    const { model } = choice;
-    return (batch) =>
-      summarizeBatch(batch, {
-        model,
-        signal,
-        idleTimeoutMs: config.summarizerIdleTimeoutMs,
-        maxTimeoutMs: config.summarizerMaxTimeoutMs,
-        onUsage: (usage, ok) => this.state.stats.add(usage, ok),
-        onTrouble: (reason) => {
-          if (!signal.aborted) this.listener.onTrouble(`no summary from ${model.name}: ${reason}`);
-        },
-      });
+  private optionsFor(model: SummaryModel, config: ContextPruneConfig, signal: AbortSignal): SummarizeOptions {
+    return {
+      model,
+      signal,
+      idleTimeoutMs: config.summarizerIdleTimeoutMs,
+      maxTimeoutMs: config.summarizerMaxTimeoutMs,
+      onUsage: (usage, ok) => this.state.stats.add(usage, ok),
+      onTrouble: (reason) => {
+        if (!signal.aborted) this.listener.onTrouble(`no summary from ${model.name}: ${reason}`);
+      },
+    };
   }
 }

@@ -2,6 +2,7 @@
  * The pipeline of a flush: repeats, what is too small, summaries, what would not get shorter. Preparing may take as long
  * as a model takes; committing is one synchronous step that appends the entries.
  */
+import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./chain-flush.js";
 import { contentHash } from "./dedup.js";
 import type { AppendEntry, BatchMember, BatchSummaryText, ToolCallIndexer } from "./indexer.js";
 import { contentChars } from "./messages.js";
@@ -11,6 +12,7 @@ import { describeOutcome } from "./summary/describe.js";
 import {
   type CapturedBatch,
   type CapturedToolCall,
+  type ChainRange,
   type ContextPruneConfig,
   CUSTOM_TYPE_FRONTIER,
   type FlushOutcome,
@@ -51,6 +53,7 @@ interface PreparedBatch {
 /** A flush whose summaries are made and whose entries are yet to be appended. */
 export interface PreparedFlush {
   batches: PreparedBatch[];
+  chains: PreparedChains;
 }
 
 /** What a flush has done, in calls. */
@@ -60,6 +63,8 @@ export interface FlushReport {
   trivial: number;
   oversized: number;
   failed: number;
+  /** Chains that were compressed. */
+  chains: number;
   /** Characters of the condensed results before and after. */
   rawChars: number;
   keptChars: number;
@@ -70,8 +75,12 @@ export async function prepareFlush(
   batches: readonly CapturedBatch[],
   deps: {
     indexer: ToolCallIndexer;
-    config: Pick<ContextPruneConfig, "dedupByContentHash" | "minBatchChars" | "summarizerConcurrency">;
+    config: Pick<
+      ContextPruneConfig,
+      "dedupByContentHash" | "minBatchChars" | "summarizerConcurrency" | "chainCompression"
+    >;
     summarize: Summarize;
+    chains: Pick<ChainChoice, "messages" | "isProtected" | "all" | "fuse">;
   },
 ): Promise<PreparedFlush> {
   const { indexer, config } = deps;
@@ -85,36 +94,82 @@ export async function prepareFlush(
     const toolCalls = item.members.map((member) => member.call);
     summaries.set(item, await deps.summarize({ ...item.batch, toolCalls }));
   });
-  return {
-    batches: prepared.map((item) => ({ ...item, verdict: item.verdict ?? judge(item, summaries.get(item) ?? null) })),
-  };
+  const judged = prepared.map((item) => ({
+    ...item,
+    verdict: item.verdict ?? judge(item, summaries.get(item) ?? null),
+  }));
+  return { batches: judged, chains: await chooseChains(judged, deps) };
+}
+
+/** Chains are chosen as they will stand once the batches are committed. */
+function chooseChains(
+  batches: readonly PreparedBatch[],
+  { indexer, config, chains }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains">,
+): Promise<PreparedChains> {
+  const failed = new Set<string>();
+  const fresh = new Map<string, string>();
+  for (const { batch, members, verdict } of batches) {
+    if (verdict.kind === "failed") for (const call of batch.toolCalls) failed.add(call.occurrenceKey);
+    if (verdict.kind !== "summarized") continue;
+    for (const [i, { call }] of members.entries()) fresh.set(call.occurrenceKey, textFor(verdict.content, i));
+  }
+  const known = indexer.committed().summaries;
+  return prepareChains({
+    ...chains,
+    indexer,
+    config: config.chainCompression,
+    isPending: (key) => failed.has(key),
+    summaryOf: (key) => fresh.get(key) ?? known.get(key)?.text,
+  });
+}
+
+/** A call's share of its batch's summary. */
+function textFor(content: BatchSummaryText, index: number): string {
+  if (content.kind === "split") return content.texts[index] ?? "";
+  return index === content.carrier ? content.whole : "";
 }
 
 /**
  * Appends what was prepared: summary and index per batch, aliases, the frontier last. Batches that have left the
  * context meanwhile are passed over. Appends nothing where there is nothing to say.
  *
- * `isCurrent` tells whether an occurrence still stands in the context and has not been dealt with; `saveStats` appends
+ * `isCurrent` tells whether an occurrence still stands in the context and has not been dealt with, `isCurrentRange`
+ * whether a chain still stands there; `saveStats` appends
  * what the summariser has used, also where nothing came of it.
  */
 export function commitFlush(
   prepared: PreparedFlush,
-  deps: { indexer: ToolCallIndexer; append: AppendEntry; isCurrent(key: string): boolean; saveStats?: () => void },
+  deps: {
+    indexer: ToolCallIndexer;
+    append: AppendEntry;
+    isCurrent(key: string): boolean;
+    isCurrentRange(range: ChainRange): boolean;
+    saveStats?: () => void;
+    /** ms since the epoch. */
+    now: number;
+  },
 ): FlushReport {
   const { indexer, append } = deps;
   const batches = prepared.batches.filter(({ batch }) => batch.toolCalls.every((c) => deps.isCurrent(c.occurrenceKey)));
   const report: FlushReport = emptyReport();
-  const indexed = new Set<string>();
+  const given = new Map<string, string>();
   for (const item of batches) {
-    if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, indexed);
+    if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, given);
   }
   for (const { repeats } of batches) {
     for (const repeat of repeats) {
-      if (!indexer.getRecord(repeat.originalKey) && !indexed.has(repeat.originalKey)) continue;
-      indexer.registerDuplicate(repeat, repeat.original, append);
+      if (!indexer.getRecord(repeat.originalKey) && !given.has(repeat.originalKey)) continue;
+      given.set(repeat.call.occurrenceKey, indexer.registerDuplicate(repeat, repeat.original, append));
       report.duplicates += 1;
     }
   }
+  report.chains = commitChains(prepared.chains, {
+    indexer,
+    append,
+    given,
+    isCurrent: deps.isCurrentRange,
+    now: deps.now,
+  });
   tally(batches, report);
   deps.saveStats?.();
   const frontier = frontierAfter(batches, report, indexer);
@@ -124,7 +179,7 @@ export function commitFlush(
 
 /** A report of a flush that found nothing. */
 export function emptyReport(): FlushReport {
-  return { condensed: 0, duplicates: 0, trivial: 0, oversized: 0, failed: 0, rawChars: 0, keptChars: 0 };
+  return { condensed: 0, duplicates: 0, trivial: 0, oversized: 0, failed: 0, chains: 0, rawChars: 0, keptChars: 0 };
 }
 
 /** Takes out of each batch the results that repeat an indexed one or an earlier one of this flush. */
@@ -190,14 +245,14 @@ function commitBatch(
   { content, summary }: Extract<Verdict, { kind: "summarized" }>,
   { indexer, append }: { indexer: ToolCallIndexer; append: AppendEntry },
   report: FlushReport,
-  indexed: Set<string>,
+  given: Map<string, string>,
 ): void {
   const { model, usage } = summary;
   const { turnIndex, timestamp } = batch;
-  indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
+  const refs = indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
   for (const [i, member] of members.entries()) {
-    indexed.add(member.call.occurrenceKey);
-    const text = content.kind === "split" ? (content.texts[i] ?? "") : i === content.carrier ? content.whole : "";
+    given.set(member.call.occurrenceKey, refs[i] ?? "");
+    const text = textFor(content, i);
     const raw = contentChars(member.call.content);
     const stub = sizeWith(member, text);
     if (!isWorthwhile(stub, raw)) continue;
@@ -239,7 +294,7 @@ function frontierAfter(
   const beyond = firstFailure < 0 ? [] : batches.slice(firstFailure);
   const skipped = beyond.filter(({ verdict }) => verdict.kind === "trivial" || verdict.kind === "oversized");
   const attempted = batches.filter(({ verdict }) => verdict.kind !== "failed");
-  if (attempted.length === 0 && !indexer.hasUncommitted()) return undefined;
+  if (attempted.length === 0 && report.chains === 0 && !indexer.hasUncommitted()) return undefined;
 
   const last = done.at(-1)?.batch.toolCalls.at(-1);
   const previous = indexer.frontier();
@@ -257,7 +312,7 @@ function frontierAfter(
 }
 
 function outcomeOf(report: FlushReport): FlushOutcome {
-  if (report.condensed > 0) return "summarized";
+  if (report.condensed + report.chains > 0) return "summarized";
   if (report.oversized > 0) return "skipped-oversized";
   return report.duplicates > 0 ? "skipped-deduped" : "skipped-trivial";
 }

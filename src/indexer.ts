@@ -11,6 +11,8 @@ import { type OwnEntry, readOwnEntry } from "./session/entries.js";
 import { BranchLedger, type CommittedState, type DuplicateCall, type IndexedCall } from "./session/ledger.js";
 import {
   type CapturedToolCall,
+  type ChainCompressionEntry,
+  CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
@@ -31,6 +33,8 @@ export interface BatchMember {
   call: CapturedToolCall;
   outcome: string;
   contentHash: string;
+  /** The text stays in the session's own message alone: a recovered output would be stored a second time. */
+  leaveText?: true;
   /** Where the text has been written, so that the record need not hold it. */
   spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">>;
 }
@@ -45,6 +49,8 @@ export interface IndexableBatch {
   turnIndex: number;
   timestamp: number;
   members: readonly BatchMember[];
+  /** The batch is indexed after the fact, so that its calls have refs. */
+  backfilled?: true;
   /** Missing for results whose stub needs none. */
   summary?: { content: BatchSummaryText; model: string; usage?: SummaryUsage };
 }
@@ -57,6 +63,7 @@ export class ToolCallIndexer {
   private refsByKey = new Map<string, string>();
   private keysById = new Map<string, Set<string>>();
   private highestRef = 0;
+  private highestBlock = 0;
   private invalidTypes = new Set<string>();
   private ledger = this.newLedger();
   private epochNumber = 0;
@@ -73,6 +80,7 @@ export class ToolCallIndexer {
     this.refsByKey = new Map();
     this.keysById = new Map();
     this.highestRef = 0;
+    this.highestBlock = 0;
     this.invalidTypes = new Set();
     const own = all.map(readOwnEntry).filter((entry) => entry !== undefined);
     // Refs come first: a record without one must not take a number that is given further down in the file.
@@ -126,6 +134,22 @@ export class ToolCallIndexer {
     };
     append(CUSTOM_TYPE_DEDUP_ALIAS, data);
     return shortId;
+  }
+
+  /** A block id that no chain of this file has ever had. */
+  mintBlockId(): string {
+    this.highestBlock += 1;
+    return `b${this.highestBlock}`;
+  }
+
+  /** Appends the entry of a compressed chain, or of one whose state changes. The caller folds it back in. */
+  registerChain(chain: ChainCompressionEntry, append: AppendEntry): void {
+    append(CUSTOM_TYPE_CHAIN, chain);
+  }
+
+  /** The chains of the current branch by block id, decompressed ones too. */
+  chains(): ReadonlyMap<string, ChainCompressionEntry> {
+    return this.ledger.chains;
   }
 
   /** The occurrence is indexed, or an alias of an indexed one, on the current branch. */
@@ -223,6 +247,7 @@ export class ToolCallIndexer {
   private learn(own: OwnEntry): void {
     if (own.kind === "invalid") this.invalidTypes.add(own.customType);
     if (own.kind === "alias") this.learnAlias(own.data);
+    if (own.kind === "chain") this.highestBlock = Math.max(this.highestBlock, Number(own.data.blockId.slice(1)));
     if (own.kind !== "index") return;
     if (own.rejected > 0) this.invalidTypes.add(CUSTOM_TYPE_INDEX);
     for (const record of own.data.toolCalls) {
@@ -293,19 +318,23 @@ function summaryEntry(
   return { text: content.whole, parts, occurrenceKeys, model, ...(usage ? { usage } : {}) };
 }
 
-function indexEntry({ members, turnIndex, timestamp }: IndexableBatch, refs: readonly string[]): IndexEntryData {
+function indexEntry(
+  { members, turnIndex, timestamp, backfilled }: IndexableBatch,
+  refs: readonly string[],
+): IndexEntryData {
   return {
-    toolCalls: members.map(({ call, outcome, contentHash, spill }) => ({
+    toolCalls: members.map(({ call, outcome, contentHash, spill, leaveText }) => ({
       toolCallId: call.toolCallId,
       toolName: call.toolName,
       args: call.args,
-      resultText: spill ? "" : call.resultText,
+      resultText: spill || leaveText ? "" : call.resultText,
       isError: call.isError,
       turnIndex,
       timestamp,
       resultTimestamp: call.resultTimestamp,
       ...(call.resultImages > 0 ? { resultImages: call.resultImages } : {}),
-      ...(spill ? { resultChars: call.resultText.length, ...spill } : {}),
+      ...(spill || leaveText ? { resultChars: call.resultText.length } : {}),
+      ...spill,
       outcome,
       contentHash,
     })),
@@ -313,5 +342,6 @@ function indexEntry({ members, turnIndex, timestamp }: IndexableBatch, refs: rea
       const shortId = refs[i];
       return shortId === undefined ? [] : [{ shortId, toolCallId, resultTimestamp }];
     }),
+    ...(backfilled ? { backfilled } : {}),
   };
 }

@@ -56,9 +56,14 @@ function spillOne(batch: CapturedBatch, call: CapturedToolCall, deps: SpillDeps)
       spillPath: written.path,
       spillBytes: written.bytes,
       spillLines: written.lines,
-      resultPreview: headPreview(call.resultText, config.spillPreviewBytes),
+      resultPreview: headPreview(call.resultText, Math.min(config.spillPreviewBytes, halfOf(call.resultText))),
     },
   };
   indexer.addBatch({ turnIndex: batch.turnIndex, timestamp: batch.timestamp, members: [member] }, append);
   return undefined;
+}
+
+/** A preview of more than half the text would make a stub that is not worth its while, and the result would stay whole. */
+function halfOf(text: string): number {
+  return Math.floor(text.length / 2);
 }

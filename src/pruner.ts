@@ -3,16 +3,26 @@
  * that a request with nothing to condense costs one look at its messages.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { applyChainCompressions, type ChainPruneOptions } from "./chain-range-prune.js";
 import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey, textOf } from "./messages.js";
 import type { RenderPlan, Replacement } from "./render/plan.js";
 import { repairTranscript } from "./render/repair.js";
 import { CUSTOM_TYPE_SUMMARY } from "./types.js";
 
-/** The messages as they are to be sent. Neither the array nor anything in it is changed. */
-export function pruneMessages(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
+/**
+ * The messages as they are to be sent. Neither the array nor anything in it is changed.
+ * @param onUnresolved told of each compressed chain whose messages could not be made out, and which stays raw
+ */
+export function pruneMessages(
+  messages: AgentMessage[],
+  plan: RenderPlan,
+  onUnresolved?: ChainPruneOptions["onUnresolved"],
+): AgentMessage[] {
+  const { stripFinalAssistantThinking } = plan;
   const stubbed = replaceResults(messages, plan);
   const folded = foldLegacySummaries(stubbed, plan);
-  return repairTranscript(folded);
+  const compressed = applyChainCompressions(folded, plan.chains, { stripFinalAssistantThinking, onUnresolved });
+  return repairTranscript(compressed);
 }
 
 /**

@@ -4,8 +4,9 @@ import { runInNewContext } from "node:vm";
 import type { ImageContent } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { ToolCallIndexer } from "./indexer.js";
-import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "./messages.js";
+import { extractToolResultText, isImage, occurrenceKey } from "./messages.js";
 import { nearest } from "./nearest.js";
+import { findOriginals, type OriginalResult } from "./session/originals.js";
 import type { SessionState } from "./session-state.js";
 import { readSpill } from "./spill.js";
 import type { ToolCallRecord } from "./types.js";
@@ -47,16 +48,50 @@ export function sourcesOf(state: SessionState): RecoverySources {
 /** What a name stands for. */
 export type Recovery = { kind: "found"; outputs: RecoveredOutput[] } | { kind: "missing"; message: string };
 
-/** The originals that a ref or raw tool call id names. A reused id gives every occurrence. */
+/**
+ * The originals that a ref (`t12`), a compressed chain (`b3`) or a raw tool call id names. A reused id gives every
+ * occurrence, and a chain every output that it stands for.
+ */
 export function recover(name: string, sources: RecoverySources): Recovery {
-  const { indexer, entries } = sources;
+  const { indexer } = sources;
   const wanted = normalizeName(name);
-  const outputs = indexer.resolve(wanted).flatMap((key) => {
+  const keys = keysOfChain(wanted, indexer) ?? indexer.resolve(wanted);
+  const outputs = keys.flatMap((key) => {
     const record = indexer.getRecord(key);
-    return record ? [{ name: indexer.refOf(key) ?? wanted, record, ...bodyOf(record, sources) }] : [];
+    return record
+      ? [{ name: indexer.refOf(key) ?? record.toolCallId, record, ...bodyOf(record, sources) }]
+      : droppedOutputs(key, sources);
   });
-  if (outputs.length > 0) return { kind: "found", outputs };
-  return { kind: "missing", message: explainMissing(wanted, indexer, entries) };
+  const found = outputs.length > 0 ? outputs : droppedOutputs(wanted, sources);
+  if (found.length > 0) return { kind: "found", outputs: found };
+  return { kind: "missing", message: explainMissing(wanted, sources) };
+}
+
+function keysOfChain(name: string, indexer: ToolCallIndexer): string[] | undefined {
+  return indexer.chains().get(name)?.droppedOccurrenceKeys?.slice();
+}
+
+/** Results that a chain has dropped without a record, as earlier releases did, from the session's own messages. */
+function droppedOutputs(key: string, { indexer, entries }: RecoverySources): RecoveredOutput[] {
+  const isDropped = ({ message }: OriginalResult) =>
+    [...indexer.chains().values()].some((chain) => chain.droppedToolCallIds.includes(message.toolCallId));
+  return findOriginals(entries, key)
+    .filter(isDropped)
+    .map(({ message, args }) => ({
+      name: message.toolCallId,
+      record: {
+        toolCallId: message.toolCallId,
+        toolName: message.toolName,
+        args,
+        resultText: "",
+        isError: message.isError,
+        turnIndex: 0,
+        timestamp: message.timestamp,
+        resultTimestamp: message.timestamp,
+      },
+      text: extractToolResultText(message),
+      images: message.content.filter(isImage),
+    }));
 }
 
 /**
@@ -79,27 +114,19 @@ function bodyOf(
 }
 
 function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: readonly SessionEntry[]) {
-  for (const entry of entries) {
-    if (entry.type !== "message" || !isToolResult(entry.message) || entry.message.toolCallId !== toolCallId) continue;
-    if (resultTimestamp === undefined || entry.message.timestamp === resultTimestamp) return entry.message;
-  }
-  return undefined;
+  return findOriginals(entries, occurrenceKey(toolCallId, resultTimestamp))[0]?.message;
 }
 
 /** Models write refs as they saw them: in backticks, brackets, upper case. */
 function normalizeName(name: string): string {
-  const ref = /^[^\p{L}\p{N}]*(t\d{1,9})[^\p{L}\p{N}]*$/iu.exec(name.trim());
+  const ref = /^[^\p{L}\p{N}]*([tb]\d{1,9})[^\p{L}\p{N}]*$/iu.exec(name.trim());
   return ref?.[1] ? ref[1].toLowerCase() : name.trim();
 }
 
-function explainMissing(name: string, indexer: ToolCallIndexer, entries: readonly SessionEntry[]): string {
-  const inContext = entries.some(
-    (entry) =>
-      entry.type === "message" &&
-      isToolResult(entry.message) &&
-      (entry.message.toolCallId === name || occurrenceKey(name, entry.message.timestamp) === name),
-  );
-  if (inContext) return `${name} is not condensed: its output still stands in the context.`;
+function explainMissing(name: string, { indexer, entries }: RecoverySources): string {
+  if (findOriginals(entries, name).length > 0) {
+    return `${name} is not condensed: its output still stands in the context.`;
+  }
   const known = indexer.refs();
   if (known.length === 0) return `Unknown ref "${name}": nothing has been condensed in this session.`;
   const close = nearest(name, known);

@@ -2,17 +2,20 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { DEFAULT_CONFIG, type SettingValue } from "./config.js";
 import type { FlushReport } from "./flush.js";
-import { FlushRunner } from "./flush-runner.js";
+import { type FlushRequest, FlushRunner } from "./flush-runner.js";
 import { chooseSummarizer, type HostSnapshot } from "./host.js";
 import type { AppendEntry } from "./indexer.js";
 import { isAnswer, isAssistant } from "./messages.js";
 import { spillOversized } from "./oversized.js";
+import { createProtection, type Protection } from "./protection.js";
 import { applyRender, pruneMessages } from "./pruner.js";
 import { BudgetWatch } from "./session/budget-watch.js";
 import { loadSettings, saveSettings } from "./session/settings-file.js";
-import { SessionState } from "./session-state.js";
+import { type ChainListing, SessionState } from "./session-state.js";
 import { flushMark } from "./triggers.js";
-import type { CapturedBatch, ContextPruneConfig, StatsEntryData } from "./types.js";
+import type { ContextPruneConfig, StatsEntryData } from "./types.js";
+
+export type { ChainListing };
 
 /** Milliseconds that the end of a session waits for a flush in flight; then the flush is given up, nothing lost. */
 export const SHUTDOWN_WAIT_MS = 10_000;
@@ -26,6 +29,8 @@ export interface PrunerStatus {
   pendingCalls: number;
   condensedCalls: number;
   repeats: number;
+  /** Compressed chains that take effect. */
+  chains: number;
   rawChars: number;
   keptChars: number;
   stats: Readonly<StatsEntryData>;
@@ -45,10 +50,13 @@ interface ActiveSession {
   unspillable: Set<string>;
 }
 
+type FlushWork = Pick<FlushRequest, "pending" | "messages" | "compactAll">;
+
 /** The extension. No handler throws: trouble leaves the raw context, one notice and one diagnostic entry. */
 export class Pruner {
   private config: ContextPruneConfig = DEFAULT_CONFIG;
   private active: ActiveSession | undefined;
+  private compiled: { config: ContextPruneConfig; cwd: string; isProtected: Protection } | undefined;
   private readonly notified = new Set<string>();
 
   constructor(private readonly appendEntry: AppendEntry) {}
@@ -118,17 +126,22 @@ export class Pruner {
       if (active.urgent) await active.flushes.settle(BUDGET_WAIT_MS, host.signal);
       if (this.active !== active || !this.config.enabled) return undefined;
       active.budget.requestLeaves(lastReply(messages));
-      return applyRender(messages, pruneMessages(messages, active.state.plan()));
+      const plan = active.state.plan(this.config);
+      const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(active, blockId, reason);
+      return applyRender(messages, pruneMessages(messages, plan, onUnresolved));
     });
   }
 
-  /** Flushes all that is pending and has been seen; joins a flush that is running. */
-  async flushNow(host: HostSnapshot): Promise<FlushReport | undefined> {
+  /**
+   * Flushes all that is pending and has been seen; joins a flush that is running.
+   * @param compactAll compress every chain behind the window, however few there are
+   */
+  async flushNow(host: HostSnapshot, { compactAll = false } = {}): Promise<FlushReport | undefined> {
     const { active } = this;
     if (!active) return undefined;
     active.state.sync();
-    const pending = active.state.pending(active.state.messages(), this.config.batchingMode);
-    return this.flush(host, active, pending);
+    const messages = active.state.messages();
+    return this.flush(host, active, { ...this.pendingIn(host, active, messages), compactAll });
   }
 
   /** The session's state, brought up to date. */
@@ -150,17 +163,20 @@ export class Pruner {
     this.config = loadSettings(host).config;
   }
 
-  status(): PrunerStatus | undefined {
-    const state = this.currentState();
-    if (!state) return undefined;
-    const { calls, duplicates } = state.indexer.committed();
-    const pending = state.pending(state.messages(), this.config.batchingMode);
-    const { sizes } = state.plan();
+  status(host: HostSnapshot): PrunerStatus | undefined {
+    const { active } = this;
+    if (!active) return undefined;
+    const { state } = active;
+    state.sync();
+    const { calls, duplicates, chains } = state.indexer.committed();
+    const { pending } = this.pendingIn(host, active, state.messages());
+    const { sizes } = state.plan(this.config);
     return {
       config: this.config,
       pendingCalls: pending.reduce((sum, batch) => sum + batch.toolCalls.length, 0),
       condensedCalls: calls.size,
       repeats: duplicates.size,
+      chains: [...chains.values()].filter((chain) => chain.active !== false).length,
       rawChars: sizes.raw,
       keptChars: sizes.kept,
       stats: state.stats.current,
@@ -168,11 +184,26 @@ export class Pruner {
     };
   }
 
+  /** The chains of the current branch, oldest first. */
+  chains(): ChainListing[] | undefined {
+    return this.currentState()?.chainListings();
+  }
+
+  /** Takes a chain out of the render, or back into it; every other message stays as it is. */
+  setChainActive(blockId: string, active: boolean): void {
+    const state = this.currentState();
+    const entry = state?.indexer.chains().get(blockId);
+    if (!state || !entry) return;
+    state.indexer.registerChain({ ...entry, active }, state.append);
+    state.sync();
+  }
+
   /** Writes oversized results of `messages` to blobs, so that no request carries them whole. */
   private spill(host: HostSnapshot, { state, unspillable }: ActiveSession, messages: readonly AgentMessage[]): void {
     const blobDir = state.blobDir();
     if (blobDir === undefined) return;
-    const batches = state.oversized(messages, this.config.spillThreshold).map((batch) => ({
+    const isProtected = this.protection(host);
+    const batches = state.oversized(messages, { isProtected, threshold: this.config.spillThreshold }).map((batch) => ({
       ...batch,
       toolCalls: batch.toolCalls.filter((call) => !unspillable.has(call.occurrenceKey)),
     }));
@@ -194,7 +225,8 @@ export class Pruner {
       active.urgent = true;
       return;
     }
-    const pending = active.state.pending(this.ownMessages(active, messages), this.config.batchingMode);
+    const work = this.pendingIn(host, active, this.ownMessages(active, messages));
+    const { pending } = work;
     if (pending.length === 0) {
       this.notifyOnce(host, "pruner: context budget reached, but nothing that is finished is left to condense", "info");
       return;
@@ -202,7 +234,7 @@ export class Pruner {
     active.urgent = true;
     const turns = pending.length === 1 ? "1 pending turn" : `${pending.length} pending turns`;
     this.notify(host, `pruner: context budget reached — compacting ${turns}`, "info");
-    void this.flush(host, active, pending);
+    void this.flush(host, active, work);
   }
 
   /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
@@ -215,9 +247,9 @@ export class Pruner {
     if (!mark || mark.timestamp === active.flushedMark || active.flushes.running) return;
     active.flushedMark = mark.timestamp;
     const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
-    const pending = active.state.pending(this.ownMessages(active, upToMark), this.config.batchingMode);
-    if (pending.length === 0 && !active.state.indexer.hasUncommitted()) return;
-    const done = this.flush(host, active, pending);
+    const work = this.pendingIn(host, active, this.ownMessages(active, upToMark));
+    if (work.pending.length === 0 && !active.state.indexer.hasUncommitted()) return;
+    const done = this.flush(host, active, work);
     if (this.config.summarizerModel === "none") await done;
   }
 
@@ -232,15 +264,33 @@ export class Pruner {
     return end < 0 ? messages : own.slice(0, end + 1);
   }
 
-  private async flush(
-    host: HostSnapshot,
-    active: ActiveSession,
-    pending: readonly CapturedBatch[],
-  ): Promise<FlushReport> {
+  private async flush(host: HostSnapshot, active: ActiveSession, work: FlushWork): Promise<FlushReport> {
     const choice = chooseSummarizer(this.config, host);
-    const report = await active.flushes.start(pending, { choice, config: this.config });
+    const isProtected = this.protection(host);
+    const report = await active.flushes.start({ ...work, choice, config: this.config, isProtected });
     active.urgent = false;
     return report;
+  }
+
+  private pendingIn(host: HostSnapshot, { state }: ActiveSession, messages: readonly AgentMessage[]): FlushWork {
+    const { batchingMode } = this.config;
+    return { messages, pending: state.pending(messages, { batchingMode, isProtected: this.protection(host) }) };
+  }
+
+  /** Compiled once for each state of the settings, since every request asks. */
+  private protection({ cwd }: HostSnapshot): Protection {
+    if (this.compiled?.config !== this.config || this.compiled.cwd !== cwd) {
+      const { protectedTools, protectedPaths } = this.config;
+      const isProtected = createProtection({ protectedTools, protectedPaths, cwd });
+      this.compiled = { config: this.config, cwd, isProtected };
+    }
+    return this.compiled.isProtected;
+  }
+
+  /** Told once for each chain. After a compaction it is expected that messages are gone. */
+  private chainUnresolved({ state }: ActiveSession, blockId: string, reason: string): void {
+    if (state.branch.entries.some((entry) => entry.type === "compaction")) return;
+    state.diagnostics.record({ kind: "chain-unresolved", detail: `${blockId}: ${reason}` }, state.append);
   }
 
   private reportInvalid(host: HostSnapshot, state: SessionState): void {

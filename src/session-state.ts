@@ -4,12 +4,39 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureOversized, captureUnindexedBatches } from "./batch-capture.js";
 import type { SessionReader } from "./host.js";
 import { type AppendEntry, ToolCallIndexer } from "./indexer.js";
+import { contentChars, isToolResult, occurrenceKey, textOf } from "./messages.js";
+import type { Protection } from "./protection.js";
 import { buildRenderPlan, type RenderPlan } from "./render/plan.js";
 import { BranchView, messagesInContext } from "./session/branch.js";
 import { Diagnostics } from "./session/diagnostics.js";
+import { originalsByKey } from "./session/originals.js";
 import { SummarizerStats } from "./session/stats.js";
 import { blobDirFor, resolveSpillPath } from "./spill.js";
-import { type BatchingMode, type CapturedBatch, type CapturedToolCall, QUERY_TOOL_NAME } from "./types.js";
+import {
+  type BatchingMode,
+  type CapturedBatch,
+  type CapturedToolCall,
+  type ContextPruneConfig,
+  QUERY_TOOL_NAME,
+} from "./types.js";
+
+/** A compressed chain as it is listed to the user. */
+export interface ChainListing {
+  blockId: string;
+  /** It takes effect; otherwise it has been put back by hand. */
+  active: boolean;
+  calls: number;
+  /** Characters of its results as they stand in the session. */
+  rawChars: number;
+  /** Text of the message that opened it; empty where that is gone. */
+  topic: string;
+}
+
+/** What decides which results are pending. */
+export interface PendingOptions {
+  batchingMode: BatchingMode;
+  isProtected: Protection;
+}
 
 /** One session. A new one is made for each session, so that nothing is carried over. */
 export class SessionState {
@@ -19,7 +46,7 @@ export class SessionState {
   readonly diagnostics = new Diagnostics();
   /** Counts moves of the leaf to another path. */
   moves = 0;
-  private planned: { epoch: number; plan: RenderPlan } | undefined;
+  private planned: { epoch: number; strips: boolean; plan: RenderPlan } | undefined;
 
   constructor(
     readonly reader: SessionReader,
@@ -50,31 +77,57 @@ export class SessionState {
   }
 
   /** The plan of the current epoch. */
-  plan(): RenderPlan {
+  plan({ chainCompression }: Pick<ContextPruneConfig, "chainCompression">): RenderPlan {
     const { epoch } = this.indexer;
-    if (this.planned?.epoch !== epoch) {
-      const locate = (record: { spillPath?: string }) => this.locateBlob(record.spillPath);
-      this.planned = { epoch, plan: buildRenderPlan(this.indexer.committed(), locate) };
+    const strips = chainCompression.stripFinalAssistantThinking;
+    if (this.planned?.epoch !== epoch || this.planned.strips !== strips) {
+      const plan = buildRenderPlan(this.indexer.committed(), {
+        locateBlob: (record) => this.locateBlob(record.spillPath),
+        findOriginal: originalsByKey(() => this.reader.getEntries()),
+        stripFinalAssistantThinking: strips,
+      });
+      this.planned = { epoch, strips, plan };
     }
     return this.planned.plan;
   }
 
   /** What a flush could take of `messages` now. */
-  pending(messages: readonly AgentMessage[], batchingMode: BatchingMode): CapturedBatch[] {
+  pending(messages: readonly AgentMessage[], options: PendingOptions): CapturedBatch[] {
     return captureUnindexedBatches(messages, {
       frontierKey: this.indexer.frontierKey(),
       isDealtWith: (key) => this.indexer.isSummarized(key) || this.indexer.isSkipped(key),
-      isExempt: isOwnTool,
-      batchingMode,
+      isExempt: (call) => isOwnTool(call) || options.isProtected(call),
+      batchingMode: options.batchingMode,
     });
   }
 
   /** Results of `messages` with at least `threshold` characters that stand whole. */
-  oversized(messages: readonly AgentMessage[], threshold: number): CapturedBatch[] {
+  oversized(
+    messages: readonly AgentMessage[],
+    options: Pick<PendingOptions, "isProtected"> & { threshold: number },
+  ): CapturedBatch[] {
     return captureOversized(messages, {
       isDealtWith: (key) => this.indexer.isSummarized(key),
-      isExempt: isOwnTool,
-      threshold,
+      isExempt: (call) => isOwnTool(call) || options.isProtected(call),
+      threshold: options.threshold,
+    });
+  }
+
+  /** The chains of the current branch, oldest first. */
+  chainListings(): ChainListing[] {
+    const messages = this.messages();
+    const results = messages.filter(isToolResult);
+    return [...this.indexer.chains().values()].map((chain) => {
+      const keys = new Set(chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds);
+      const own = results.filter((m) => keys.has(occurrenceKey(m.toolCallId, m.timestamp)) || keys.has(m.toolCallId));
+      const opening = messages.find((m) => m.timestamp === chain.startUserTimestamp && "content" in m);
+      return {
+        blockId: chain.blockId,
+        active: chain.active !== false,
+        calls: keys.size,
+        rawChars: own.reduce((sum, result) => sum + contentChars(result.content), 0),
+        topic: opening && "content" in opening ? textOf(opening.content) : "",
+      };
     });
   }
 

@@ -128,8 +128,14 @@ export function writeSpill(spill: { path: string; text: string }, io: SpillIo = 
     if (!created && !alreadyHolds(path, body, io)) throw new Error(`something else stands at ${path}`);
     return { ok: true, path, bytes: body.length, lines: countLines(spill.text) };
   } catch (error) {
-    return { ok: false, reason: error instanceof Error ? error.message : String(error) };
+    return { ok: false, reason: reasonOf(error, dirname(spill.path)) };
   }
+}
+
+/** The same for every file of a folder: a disk that is full is told once, not with the name of each temporary file. */
+function reasonOf(error: unknown, folder: string): string {
+  if (!(error instanceof Error)) return String(error);
+  return "syscall" in error ? `${error.message.split(" '", 1)[0]} in ${folder}` : error.message;
 }
 
 /**

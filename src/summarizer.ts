@@ -2,7 +2,7 @@
 import type { AssistantMessage, AssistantMessageEvent } from "@mariozechner/pi-ai";
 import { textOf } from "./messages.js";
 import { digestBatch } from "./summary/digest.js";
-import { buildSummaryRequest, type SummaryRequest } from "./summary/prompt.js";
+import { buildRangeRequest, buildSummaryRequest, type SummaryRequest } from "./summary/prompt.js";
 import { splitSummary } from "./summary/split.js";
 import type { CapturedBatch, SummaryUsage } from "./types.js";
 
@@ -59,6 +59,12 @@ export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOpt
     model: options.model.name,
     usage: reply.usage,
   };
+}
+
+/** One summary of a whole chain made of its calls' summaries, or `null`: they then stand side by side. */
+export async function summarizeRange(summaries: readonly string[], options: SummarizeOptions): Promise<string | null> {
+  const reply = await runSummarization(buildRangeRequest(summaries, options.model.maxInputChars), options);
+  return reply?.summaryText ?? null;
 }
 
 /** The summary of a batch without any model. */

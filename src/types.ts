@@ -10,6 +10,7 @@ import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 export const CUSTOM_TYPE_INDEX = "context-prune-index";
 export const CUSTOM_TYPE_SUMMARY = "context-prune-summary";
 export const CUSTOM_TYPE_DEDUP_ALIAS = "context-prune-dedup-alias";
+export const CUSTOM_TYPE_CHAIN = "context-prune-chain";
 export const CUSTOM_TYPE_FRONTIER = "context-prune-frontier";
 export const CUSTOM_TYPE_STATS = "context-prune-stats";
 export const CUSTOM_TYPE_DIAGNOSTIC = "context-prune-diagnostic";
@@ -207,6 +208,11 @@ export interface ContextPruneConfig {
   budgetTurnDelta: number | null;
   /** Tokens from which all that is pending is flushed, for windows that no share is ever reached of. `null` is off. */
   autoBudgetTokens: number | null;
+  /** Tools whose output is never condensed; in a compressed chain it is relocated verbatim. */
+  protectedTools: string[];
+  /** Globs of paths that calls name; output of such calls is protected in the same way. */
+  protectedPaths: string[];
+  chainCompression: ChainCompressionConfig;
 }
 
 /** Choices of `autoBudgetThreshold` in the settings; `"0"` stands for off. */

@@ -4,6 +4,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
 import { sessionArbitrary } from "./support/generate.js";
 import {
+  checkDroppedRecoverable,
   checkNothingGrows,
   checkPrefixStable,
   checkRecoverable,
@@ -19,6 +20,20 @@ const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
   { name: "agent-message", settings: { summarizerModel: "none", minBatchChars: 200 } },
   { name: "every-turn", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" } },
   { name: "one batch a run", settings: { summarizerModel: "none", minBatchChars: 0, batchingMode: "agent-message" } },
+  {
+    name: "chains",
+    settings: {
+      summarizerModel: "none",
+      minBatchChars: 200,
+      chainCompression: { rollingWindow: 0, batchSize: 0 },
+      protectedTools: ["todoread"],
+      protectedPaths: ["**/skills/**/*.md"],
+    },
+  },
+  {
+    name: "chains behind a window",
+    settings: { summarizerModel: "none", minBatchChars: 0, chainCompression: { rollingWindow: 1, batchSize: 1 } },
+  },
   { name: "a branch that lags behind", settings: { summarizerModel: "none", minBatchChars: 200 }, lag: true },
 ];
 
@@ -53,6 +68,7 @@ for (const variant of VARIANTS) {
               expect(checkUnseenRaw(request)).toEqual([]);
               expect(checkNothingGrows(request)).toEqual([]);
               expect(checkRecoverable(request, state)).toEqual([]);
+              expect(checkDroppedRecoverable(request, state)).toEqual([]);
             }
             expect(checkPrefixStable(requests)).toEqual([]);
 

@@ -8,10 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { ToolCallIndexer } from "../src/indexer.js";
-import { extractToolResultText, isToolResult } from "../src/messages.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
 import { pruneMessages } from "../src/pruner.js";
 import { buildRenderPlan } from "../src/render/plan.js";
 import type { messagesInContext } from "../src/session/branch.js";
+import { findOriginals } from "../src/session/originals.js";
 import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
 import { checkTranscript } from "./support/transcript.js";
 
@@ -28,8 +29,16 @@ async function load(host: Host): Promise<{ entries: SessionEntry[]; context: Ret
   return { entries: manager.getBranch(), context: manager.buildSessionContext().messages };
 }
 
+function plan(index: ToolCallIndexer, entries: readonly SessionEntry[]) {
+  return buildRenderPlan(index.committed(), {
+    locateBlob: (record) => record.spillPath,
+    findOriginal: (key) => findOriginals(entries, key)[0],
+    stripFinalAssistantThinking: true,
+  });
+}
+
 describe.each(HOSTS)("a session of an earlier release on %s", (host) => {
-  test("opens, folds its summaries into stubs and answers for its refs", async () => {
+  test("opens with its four chains, folds its summaries into them and answers for its refs", async () => {
     if (!existsSync(RECORDING)) {
       process.stderr.write(`no recording at ${RECORDING}: nothing checked\n`);
       return;
@@ -39,16 +48,21 @@ describe.each(HOSTS)("a session of an earlier release on %s", (host) => {
     index.reconstructFromSession(entries, entries);
     expect(index.takeInvalid()).toEqual([]);
 
-    const sent = pruneMessages(context, buildRenderPlan(index.committed()));
-    expect(checkTranscript(sent, context)).toEqual([]);
-    const stubs = sent.filter(isToolResult).map(extractToolResultText);
-    expect(stubs).toContain(
-      "[t1 condensed: read mod0.ts, 3,929 chars, ok. Full output: context_tree_query t1]\n0: key outcome recorded, exports fn list",
-    );
-    expect(
-      stubs.filter((text) => text.startsWith("[condensed: identical to t1 (read mod0.ts, 3,929 chars)")),
-    ).toHaveLength(1);
+    const unresolved: string[] = [];
+    const sent = pruneMessages(context, plan(index, entries), (blockId) => unresolved.push(blockId));
+    expect(unresolved).toEqual([]);
+    expect(checkTranscript(sent, context, { strippedClosings: true })).toEqual([]);
     expect(sent.some((message) => message.role === "custom")).toBe(false);
-    for (const ref of ["t1", "t2", "t3", "t4", "t5", "t6"]) expect(index.resolve(ref)).toHaveLength(1);
+    expect(sent.filter(isToolResult).map(extractToolResultText)).toEqual([
+      "[t7 condensed: read mod5.ts, 3,935 chars, ok. Full output: context_tree_query t7]\n0: key outcome recorded, exports fn list",
+    ]);
+    const chains = sent.flatMap((m) => (m.role === "user" ? [textOf(m.content)] : [])).filter((t) => t.startsWith("<"));
+    expect(chains).toHaveLength(4);
+    expect(chains[0]).toContain('<protected-output tool="todoread">\n1. [x] read modules\n2. [ ] inspect log\n');
+    expect(chains[1]).toContain("- call_1_2_4 write out/a.ts, 30 chars, ok");
+    expect(chains[2]).toContain("- t8 fetch https://example.test/big, 93,225 chars, ok");
+    expect(chains[2]).toContain("- t1 read mod0.ts, 3,929 chars, ok, again");
+    expect(chains[3]).toContain("Fused range summary: modules read and log inspected.");
+    for (const ref of ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"]) expect(index.resolve(ref)).toHaveLength(1);
   });
 });

@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { contentChars, isToolResult } from "../src/messages.js";
+import { messageChars } from "../bench/recording.js";
 import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
 import {
   checkNothingGrows,
@@ -30,18 +30,11 @@ async function loadMessages(host: Host): Promise<AgentMessage[]> {
   return entries.flatMap((entry) => (entry.type === "message" && entry.message ? [entry.message] : []));
 }
 
-/** Characters that a provider is sent for a conversation: texts, thinking, arguments and results. */
-function charsOf(messages: readonly AgentMessage[]): number {
-  return messages.reduce((sum, message) => {
-    if (isToolResult(message)) return sum + contentChars(message.content);
-    if (message.role === "assistant") return sum + JSON.stringify(message.content).length;
-    if (message.role === "bashExecution") return sum + message.command.length + message.output.length;
-    return "content" in message ? sum + JSON.stringify(message.content).length : sum;
-  }, 0);
-}
-
 function total(requests: readonly RenderedRequest[], side: "raw" | "sent"): number {
-  return requests.reduce((sum, request) => sum + charsOf(request[side]), 0);
+  return requests.reduce(
+    (sum, request) => sum + request[side].reduce((chars, message) => chars + messageChars(message), 0),
+    0,
+  );
 }
 
 describe.each(HOSTS)("a recorded session on %s", (host) => {

@@ -1,10 +1,8 @@
 /** `/pruner now` and `/pruner status`. */
-import type { FlushReport } from "../flush.js";
 import type { PrunerStatus } from "../runtime.js";
 import { count } from "../summary/room.js";
-import { type CommandResult, info, type Subcommand } from "./types.js";
-
-const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
+import { describeReport } from "./report.js";
+import { info, NO_SESSION, type Subcommand, warning } from "./types.js";
 
 export const flushCommands: readonly Subcommand[] = [
   {
@@ -12,8 +10,7 @@ export const flushCommands: readonly Subcommand[] = [
     usage: "",
     help: "Condense everything that is finished, without waiting for the next trigger",
     async run({ pruner, host }) {
-      if (!pruner.settings.enabled)
-        return { message: "The pruner is off. Turn it on with /pruner on.", type: "warning" };
+      if (!pruner.settings.enabled) return warning("The pruner is off. Turn it on with /pruner on.");
       const report = await pruner.flushNow(host);
       return report ? describeReport(report) : NO_SESSION;
     },
@@ -22,44 +19,19 @@ export const flushCommands: readonly Subcommand[] = [
     name: "status",
     usage: "",
     help: "Show what is condensed, what is pending, and what comes next",
-    run({ pruner }) {
-      const status = pruner.status();
+    run({ pruner, host }) {
+      const status = pruner.status(host);
       return status ? info(describeStatus(status)) : NO_SESSION;
     },
   },
 ];
-
-function describeReport(report: FlushReport): CommandResult {
-  const { condensed, duplicates, trivial, oversized, failed } = report;
-  const skipped = [
-    ...(trivial > 0 ? [`${count(trivial, "result")} too small`] : []),
-    ...(oversized > 0 ? [`${count(oversized, "result")} not made shorter by a summary`] : []),
-  ].join(", ");
-  const rest = skipped ? ` Left as they are: ${skipped}.` : "";
-  if (failed > 0 && condensed + duplicates === 0) {
-    return {
-      message: `Nothing condensed: the summariser failed; ${count(failed, "result")} stay pending.${rest}`,
-      type: "warning",
-    };
-  }
-  if (condensed + duplicates === 0) {
-    return info(
-      skipped
-        ? `Nothing condensed.${rest}`
-        : "Nothing to condense: no finished output is pending that the model has already answered.",
-    );
-  }
-  const sizes = `${number(report.rawChars)} to ${number(report.keptChars)} characters`;
-  const repeats = duplicates > 0 ? ` and ${count(duplicates, "repeat")}` : "";
-  const pending = failed > 0 ? ` The summariser failed for ${count(failed, "result")}, which stay pending.` : "";
-  return info(`Condensed ${count(condensed, "result")}${repeats}: ${sizes}.${pending}${rest}`);
-}
 
 function describeStatus({ config, stats, ...status }: PrunerStatus): string {
   const saved = status.rawChars - status.keptChars;
   const lines = [
     `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
     `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${number(saved)} characters fewer in each request.`,
+    `Chains compressed: ${number(status.chains)}.`,
     `Pending: ${count(status.pendingCalls, "result")}${status.flushing ? ", a flush is running" : ""}.`,
   ];
   if (stats.callCount > 0) {

@@ -3,7 +3,9 @@ import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import type { HostSnapshot } from "../host.js";
 import { nearest } from "../nearest.js";
 import type { Pruner } from "../runtime.js";
+import { chainCommands } from "./chains.js";
 import { flushCommands } from "./flush.js";
+import { protectCommands } from "./protect.js";
 import { switchCommands } from "./switch.js";
 import { type CommandResult, failure, info, type Subcommand } from "./types.js";
 
@@ -15,7 +17,13 @@ const helpCommand: Subcommand = {
 };
 
 /** Every subcommand, in the order of the help. */
-export const SUBCOMMANDS: readonly Subcommand[] = [...switchCommands, ...flushCommands, helpCommand];
+export const SUBCOMMANDS: readonly Subcommand[] = [
+  ...switchCommands,
+  ...flushCommands,
+  ...chainCommands,
+  ...protectCommands,
+  helpCommand,
+];
 
 /** Runs `/pruner <text>`. Always ends with something to tell the user; never throws. */
 export async function runCommand(pruner: Pruner, host: HostSnapshot, text: string): Promise<CommandResult> {
@@ -33,9 +41,10 @@ export async function runCommand(pruner: Pruner, host: HostSnapshot, text: strin
 }
 
 /** Completions for what has been typed behind `/pruner `. */
-export function completeCommand(prefix: string): AutocompleteItem[] | null {
+export function completeCommand(pruner: Pruner, prefix: string): AutocompleteItem[] | null {
   const [, name = "", args] = /^\s*(\S*)(?:\s+(.*))?$/.exec(prefix) ?? [];
-  if (args !== undefined) return nonEmpty(SUBCOMMANDS.find((command) => command.name === name)?.complete?.(args) ?? []);
+  if (args !== undefined)
+    return nonEmpty(SUBCOMMANDS.find((command) => command.name === name)?.complete?.({ pruner, args }) ?? []);
   const matching = SUBCOMMANDS.filter((command) => command.name.startsWith(name.toLowerCase()));
   return nonEmpty(matching.map((command) => ({ value: command.name, label: command.name, description: command.help })));
 }

@@ -24,13 +24,19 @@ export interface Subcommand {
   /** One line of help. */
   help: string;
   /** Completions of what follows the name. */
-  complete?(argsPrefix: string): AutocompleteItem[];
+  complete?(input: Pick<CommandInput, "pruner" | "args">): AutocompleteItem[];
   run(input: CommandInput): Promise<CommandResult> | CommandResult;
 }
 
 export function info(message: string): CommandResult {
   return { message, type: "info" };
 }
+
+export function warning(message: string): CommandResult {
+  return { message, type: "warning" };
+}
+
+export const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
 
 export function failure(error: unknown): CommandResult {
   return { message: error instanceof Error ? error.message : String(error), type: "error" };

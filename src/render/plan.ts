@@ -1,6 +1,8 @@
 /** What the `context` handler does to each message, computed once per epoch from what the entries say. */
+import type { RenderedChain } from "../chain-range-prune.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { ToolCallRecord } from "../types.js";
+import { type FindOriginal, renderChains } from "./chains.js";
 import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.js";
 
 /** Finds the blob of a spilled record where it is now. */
@@ -26,13 +28,24 @@ export interface RenderPlan {
   legacySummaries: ReadonlyMap<string, readonly string[]>;
   /** Characters of all that is replaced, before and after. */
   sizes: { raw: number; kept: number };
+  /** Active chains with their bodies, oldest first. */
+  chains: readonly RenderedChain[];
+  /** The closing reply of a compressed chain loses its thinking. */
+  stripFinalAssistantThinking: boolean;
 }
 
-/**
- * Builds the plan of an epoch.
- * @param locateBlob path at which the blob of a record can be read now, `undefined` where it is gone
- */
-export function buildRenderPlan(state: CommittedState, locateBlob: LocateBlob = () => undefined): RenderPlan {
+/** What the plan is made from besides the entries. */
+export interface PlanOptions {
+  /** Path at which the blob of a record can be read now; `undefined` where it is gone. */
+  locateBlob: LocateBlob;
+  /** The session's own copy of a result. */
+  findOriginal: FindOriginal;
+  stripFinalAssistantThinking: boolean;
+}
+
+/** Builds the plan of an epoch. */
+export function buildRenderPlan(state: CommittedState, options: PlanOptions): RenderPlan {
+  const { locateBlob, findOriginal, stripFinalAssistantThinking } = options;
   const replacements = new Map<string, Replacement>();
   const toolCallIds = new Set<string>();
   const bareIds = new Set<string>();
@@ -62,5 +75,7 @@ export function buildRenderPlan(state: CommittedState, locateBlob: LocateBlob = 
     bareIds,
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
     sizes,
+    chains: renderChains(state, findOriginal),
+    stripFinalAssistantThinking,
   };
 }

@@ -16,16 +16,21 @@ export interface StubSubject {
   shortId: string;
   record: Pick<
     ToolCallRecord,
-    "toolName" | "args" | "resultText" | "resultChars" | "resultImages" | "isError" | "outcome"
+    "toolName" | "args" | "resultText" | "resultChars" | "resultImages" | "isError" | "outcome" | "spillBytes"
   >;
 }
 
 /** `[t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: context_tree_query t12]` and the summary. */
 export function callStub(subject: StubSubject, summary: CallSummary | undefined): string {
   const { record, shortId } = subject;
-  const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${describeSize(record)}, ${outcomeOf(record)}. ${hint(shortId)}]`;
+  const header = `[${shortId} condensed: ${describeRecord(record)}. ${hint(shortId)}]`;
   const body = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : summary?.text.trim();
   return body ? `${header}\n${body}` : header;
+}
+
+/** `read src/app.ts, 14,203 chars, ok`: the call, its size and what came of it. */
+export function describeRecord(record: StubSubject["record"]): string {
+  return `${describeCall(record.toolName, record.args)}, ${describeSize(record)}, ${outcomeOf(record)}`;
 }
 
 /**
@@ -54,7 +59,7 @@ export function duplicateStub(
 
 /** Size of the original in characters, images at their flat price. */
 export function recordChars(record: StubSubject["record"]): number {
-  return (record.resultChars ?? record.resultText.length) + (record.resultImages ?? 0) * IMAGE_CHARS;
+  return textChars(record) + (record.resultImages ?? 0) * IMAGE_CHARS;
 }
 
 /** The stub is enough shorter than the original to stand in its place. */
@@ -63,14 +68,18 @@ export function isWorthwhile(stubChars: number, originalChars: number): boolean 
 }
 
 function describeSize(record: StubSubject["record"]): string {
-  const chars = record.resultChars ?? record.resultText.length;
   const images = record.resultImages ?? 0;
-  const text = `${number(chars)} chars`;
+  const text = `${number(textChars(record))} chars`;
   return images === 0 ? text : `${text} and ${images === 1 ? "1 image" : `${images} images`}`;
 }
 
 function hint(ref: string): string {
   return `Full output: ${QUERY_TOOL_NAME} ${ref}`;
+}
+
+/** Spilled records of earlier releases tell the bytes alone. */
+function textChars(record: StubSubject["record"]): number {
+  return record.resultChars ?? (record.resultText.length || (record.spillBytes ?? 0));
 }
 
 function readHint(path: string): string {

@@ -5,34 +5,37 @@ import type { ContextPruneConfig } from "../types.js";
 
 /** Remembers which usage figures have been judged, and which of them are from before the last flush. */
 export class BudgetWatch {
-  /** Share of the window at the last known figure; `null` after a start or a move in the tree. */
-  private previousFraction: number | null = null;
-  private judgedReply: number | undefined;
+  /** Tokens at the last known figure; `null` after a start or a move in the tree. */
+  private previousTokens: number | null = null;
+  /** Newest reply whose figure has been judged (timestamp, ms), and the window it was judged against. */
+  private judged: { reply: number; contextWindow: number } | undefined;
   /** Set by a flush: figures are stale until a reply to a request that left after it. */
   private flushed: { lastReplyBefore?: number } | undefined;
 
   /** The session, or the place in its tree, is another one. */
   reset(): void {
-    this.previousFraction = null;
-    this.judgedReply = undefined;
+    this.previousTokens = null;
+    this.judged = undefined;
     this.flushed = undefined;
   }
 
   /**
    * Whether the budgets of `config` call for a flush. Unknown usage neither fires nor replaces the last known figure.
-   * @param reply timestamp of the last reply, ms: each is judged once, whichever event comes first
+   * @param reply timestamp of the last reply, ms: each is judged once, whichever event comes first, and again only
+   *   against another window
    */
   isDue(usage: ContextUsage | undefined, reply: number | undefined, config: BudgetConfig): boolean {
-    if (reply === undefined || reply === this.judgedReply) return false;
-    if (this.isStale(reply)) return false;
-    this.judgedReply = reply;
+    if (reply === undefined || !usage || usageFraction(usage) === null) return false;
+    if (this.isStale(reply) || this.isJudged(reply, usage.contextWindow)) return false;
+    const previousFraction = this.previousTokens === null ? null : this.previousTokens / usage.contextWindow;
+    this.judged = { reply, contextWindow: usage.contextWindow };
     this.flushed = undefined;
-    const due =
+    this.previousTokens = usage.tokens;
+    return (
       shouldBudgetFlush(usage, config.autoBudgetThreshold) ||
-      shouldDeltaFlush(usage, this.previousFraction, config.budgetTurnDelta) ||
-      shouldTokenFlush(usage, config.autoBudgetTokens);
-    this.previousFraction = usageFraction(usage) ?? this.previousFraction;
-    return due;
+      shouldDeltaFlush(usage, previousFraction, config.budgetTurnDelta) ||
+      shouldTokenFlush(usage, config.autoBudgetTokens)
+    );
   }
 
   /** A flush has changed what the next request carries. */
@@ -45,6 +48,12 @@ export class BudgetWatch {
     if (this.flushed && this.flushed.lastReplyBefore === undefined) {
       this.flushed.lastReplyBefore = lastReply ?? Number.NEGATIVE_INFINITY;
     }
+  }
+
+  /** On the older host an event may come so late that replies after its own have been judged. */
+  private isJudged(reply: number, contextWindow: number): boolean {
+    if (!this.judged || reply > this.judged.reply) return false;
+    return reply < this.judged.reply || contextWindow === this.judged.contextWindow;
   }
 
   private isStale(reply: number): boolean {

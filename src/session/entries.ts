@@ -6,6 +6,8 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { type TSchema, Type } from "typebox";
 import { Value } from "typebox/value";
 import {
+  type ChainCompressionEntry,
+  CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_FRONTIER,
@@ -83,6 +85,22 @@ const FrontierSchema = Type.Object({
   ]),
 });
 
+const ChainSchema = Type.Object({
+  blockId: Type.String({ pattern: "^b[0-9]{1,9}$" }),
+  startUserTimestamp: Type.Number(),
+  finalAssistantTimestamp: Type.Number(),
+  droppedToolCallIds: Type.Array(Type.String()),
+  droppedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+  toolRefs: Type.Array(Ref),
+  compressedAt: Type.Number(),
+  protectedToolCallIds: Type.Optional(Type.Array(Type.String())),
+  protectedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+  rangeSummaryText: Type.Optional(Type.String()),
+  bodySource: Type.Optional(Type.Union([Type.Literal("summaries"), Type.Literal("fused"), Type.Literal("mechanical")])),
+  interrupted: Type.Optional(Type.Literal(true)),
+  active: Type.Optional(Type.Boolean()),
+});
+
 const StatsSchema = Type.Object({
   totalInputTokens: Type.Number({ minimum: 0 }),
   totalOutputTokens: Type.Number({ minimum: 0 }),
@@ -99,6 +117,7 @@ export type OwnEntry =
   | { kind: "summary"; data: SummaryEntryData }
   | { kind: "legacy-summary"; text: string; refs: SummaryToolCallRef[]; timestamp: number }
   | { kind: "alias"; data: DedupAliasEntryData }
+  | { kind: "chain"; data: ChainCompressionEntry }
   | { kind: "frontier"; data: FrontierEntryData }
   | { kind: "stats"; data: StatsEntryData }
   | { kind: "diagnostic"; data: DiagnosticEntryData }
@@ -124,6 +143,8 @@ function readCustom(customType: string, data: unknown): OwnEntry | undefined {
       return Value.Check(SummarySchema, data) ? { kind: "summary", data } : invalid(customType);
     case CUSTOM_TYPE_DEDUP_ALIAS:
       return Value.Check(AliasSchema, data) ? { kind: "alias", data } : invalid(customType);
+    case CUSTOM_TYPE_CHAIN:
+      return Value.Check(ChainSchema, data) ? { kind: "chain", data } : invalid(customType);
     case CUSTOM_TYPE_FRONTIER:
       return Value.Check(FrontierSchema, data) ? { kind: "frontier", data } : invalid(customType);
     case CUSTOM_TYPE_STATS:

@@ -3,7 +3,13 @@
  * only what a frontier has confirmed takes effect, so that a flush that was cut short changes no render.
  */
 import { occurrenceKey } from "../messages.js";
-import type { FrontierEntryData, SummaryEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.js";
+import type {
+  ChainCompressionEntry,
+  FrontierEntryData,
+  SummaryEntryData,
+  SummaryToolCallRef,
+  ToolCallRecord,
+} from "../types.js";
 import type { OwnEntry } from "./entries.js";
 import { splitLegacySummary } from "./legacy.js";
 
@@ -45,6 +51,8 @@ export interface CommittedState {
   duplicates: ReadonlyMap<string, DuplicateCall>;
   summaries: ReadonlyMap<string, CallSummary>;
   legacySummaries: readonly LegacySummary[];
+  /** Compressed chains by block id, in the order of their blocks; also those that were decompressed by hand. */
+  chains: ReadonlyMap<string, ChainCompressionEntry>;
 }
 
 /** Finds the file's calls and repeats by occurrence. */
@@ -59,6 +67,7 @@ export class BranchLedger implements CommittedState {
   readonly duplicates = new Map<string, DuplicateCall>();
   readonly summaries = new Map<string, CallSummary>();
   readonly legacySummaries: LegacySummary[] = [];
+  readonly chains = new Map<string, ChainCompressionEntry>();
   readonly skipped = new Set<string>();
   frontier: FrontierEntryData | undefined;
   private readonly keysByHash = new Map<string, string>();
@@ -84,6 +93,8 @@ export class BranchLedger implements CommittedState {
       case "legacy-summary":
         this.staged.push(() => this.commitLegacySummary(own.text, own.refs));
         return false;
+      case "chain":
+        return this.foldChain(own.data);
       case "frontier":
         this.commit(own.data);
         return true;
@@ -111,6 +122,20 @@ export class BranchLedger implements CommittedState {
   private foldRecord(record: ToolCallRecord): boolean {
     const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
     return this.apply(key, () => this.commitCall(key), record.spillPath !== undefined);
+  }
+
+  /**
+   * A chain waits for the frontier of the flush that compresses it, since records of its calls may come with it. One that
+   * stands alone is whole: a decompress, or an entry of a release that wrote chains behind the frontier.
+   */
+  private foldChain(chain: ChainCompressionEntry): boolean {
+    const commit = () => void this.chains.set(chain.blockId, chain);
+    if (this.staged.length > 0) {
+      this.staged.push(commit);
+      return false;
+    }
+    commit();
+    return true;
   }
 
   /** Commits at once or stages for the next frontier. True where something is committed. */

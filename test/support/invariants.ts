@@ -1,8 +1,16 @@
 /** The design's invariants over the requests of one session; each function gives the violations it finds. */
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { contentChars, extractToolResultText, isImage, isToolResult, lastAnswerIndex } from "../../src/messages.js";
+import {
+  contentChars,
+  extractToolResultText,
+  isImage,
+  isToolResult,
+  lastAnswerIndex,
+  textOf,
+} from "../../src/messages.js";
 import { recover, sourcesOf } from "../../src/recovery.js";
+import { repairTranscript } from "../../src/render/repair.js";
 import type { SessionState } from "../../src/session-state.js";
 import type { RenderedRequest } from "./simulated-session.js";
 import { checkTranscript } from "./transcript.js";
@@ -43,9 +51,42 @@ export function checkRecoverable(request: RenderedRequest, state: SessionState):
   });
 }
 
+/**
+ * Invariants 2 and 9 for what a chain has dropped: each result is given back by a ref that a compressed chain lists, or
+ * stands in one word for word. Results that pi-ai leaves out of every request, and orphans, were in none.
+ */
+export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: SessionState): string[] {
+  const sources = sourcesOf(state);
+  const bodies = sent.filter((m) => m.role === "user").map((m) => textOf(m.content));
+  const chains = bodies.filter((text) => text.startsWith("<compressed-chain "));
+  if (chains.length === 0) return [];
+  const listed = chains.flatMap((text) => [...text.matchAll(/^- (t\d+) /gm)].map((match) => match[1] ?? ""));
+  const given = [...new Set(listed)].flatMap((ref) => {
+    const recovery = recover(ref, sources);
+    return recovery.kind === "found" ? recovery.outputs : [];
+  });
+  const attached = new Set(
+    sent
+      .flatMap((m) => (m.role === "user" && Array.isArray(m.content) ? m.content.filter(isImage) : []))
+      .map((i) => i.data),
+  );
+  const kept = new Set(sent.filter(isToolResult).map((m) => `${m.toolCallId}@${m.timestamp}`));
+  return repairTranscript([...raw])
+    .filter(isToolResult)
+    .filter((message) => !kept.has(`${message.toolCallId}@${message.timestamp}`))
+    .filter((message) => {
+      const text = extractToolResultText(message);
+      const images = message.content.filter(isImage);
+      const comesBack = given.some((o) => o.text === text && isDeepStrictEqual(o.images, images));
+      const isVerbatim = text.trim() === "" || chains.some((chain) => chain.includes(`\n${text}\n`));
+      return !comesBack && !(isVerbatim && images.every((image) => attached.has(image.data)));
+    })
+    .map((message) => `dropped result ${message.toolCallId} cannot be given back`);
+}
+
 /** Invariant 3: the request is valid. */
 export function checkValid({ raw, sent }: RenderedRequest): string[] {
-  return checkTranscript(sent, raw);
+  return checkTranscript(sent, raw, { strippedClosings: true });
 }
 
 /** Invariant 4: within an epoch, appended messages change no byte of what was rendered before. */

@@ -166,18 +166,26 @@ export class SimulatedSession {
 
   /**
    * Plays a recorded conversation: a request before each assistant message, `turn_end` behind each turn.
+   * @param onRequest given every request; without it they are gathered
    * @returns every request, and the one that would come next
    */
-  async play(messages: readonly AgentMessage[]): Promise<RenderedRequest[]> {
+  async play(
+    messages: readonly AgentMessage[],
+    onRequest?: (request: RenderedRequest) => void,
+  ): Promise<RenderedRequest[]> {
     const requests: RenderedRequest[] = [];
+    const take = onRequest ?? ((request) => void requests.push(request));
     for (const [i, message] of messages.entries()) {
-      if (isAssistant(message)) requests.push(await this.request());
+      if (isAssistant(message)) take(await this.request());
       this.add(message);
       const next = messages[i + 1];
       const turnEnds = (isAssistant(message) || isToolResult(message)) && !(next && isToolResult(next));
       if (turnEnds && !this.lag) await this.pruner.turnEnded(this.host);
     }
-    requests.push(await this.request());
+    // No host sends a request that ends in a reply.
+    const last = messages.at(-1);
+    if (last && isAssistant(last)) this.add({ role: "user", content: "go on", timestamp: last.timestamp + 1_000 });
+    take(await this.request());
     return requests;
   }
 

@@ -1,0 +1,137 @@
+/** The part of a flush that compresses closed chains: what is chosen and fused first, what is appended in its commit. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { captureOccurrences, repeatedKeys } from "./batch-capture.js";
+import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "./chain-compressor.js";
+import { detectChains } from "./chain-detector.js";
+import { contentHash } from "./dedup.js";
+import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
+import type { Protection } from "./protection.js";
+import { describeOutcome } from "./summary/describe.js";
+import { type CapturedToolCall, type ChainCompressionConfig, type ChainRange, QUERY_TOOL_NAME } from "./types.js";
+
+/** Joins the summaries of a chain into one, or gives `null` to leave them as they are. */
+export type FuseRangeSummary = (summaries: readonly string[]) => Promise<string | null>;
+
+/** What choosing chains needs. */
+export interface ChainChoice {
+  /** The conversation that the flush looks at. */
+  messages: readonly AgentMessage[];
+  isProtected: Protection;
+  config: ChainCompressionConfig;
+  indexer: ToolCallIndexer;
+  /** Results that stay pending after this flush. */
+  isPending(key: string): boolean;
+  /** Summary of a result, be it made in this flush. */
+  summaryOf(key: string): string | undefined;
+  /** Takes every chain behind the window, however few there are. */
+  all?: boolean;
+  /** Missing where there is no model to ask. */
+  fuse?: FuseRangeSummary;
+}
+
+/** Chains that are about to be compressed. */
+export interface PreparedChains {
+  messages: readonly AgentMessage[];
+  ranges: readonly ChainRange[];
+  /** Fused summaries by the timestamp of the closing reply. */
+  fused: ReadonlyMap<number, string>;
+}
+
+/** Chooses the chains to compress and has their summaries fused, one call each. */
+export async function prepareChains(choice: ChainChoice): Promise<PreparedChains> {
+  const { messages, config, indexer } = choice;
+  const isNameable = nameableIn(messages);
+  // What stands behind the last user message is the model's open cycle, whose replies must keep their thinking.
+  const openSince = messages.findLast((message) => message.role === "user")?.timestamp ?? 0;
+  const compressed = new Set([...indexer.chains().values()].map((chain) => chain.finalAssistantTimestamp));
+  const ranges = selectEligible(detectChains(messages, choice.isProtected), {
+    config,
+    all: choice.all,
+    isCompressed: (range) => compressed.has(range.finalAssistantTimestamp),
+    isDealtWith: (key) => !choice.isPending(key),
+  }).filter((range) => isNameable(range) && range.finalAssistantTimestamp < openSince);
+  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice) };
+}
+
+/**
+ * Appends the entries of the chosen chains. Calls without a ref are indexed first, so that each has one in the body; a
+ * chain that has left the context meanwhile is passed over.
+ * @returns how many chains were compressed
+ */
+export function commitChains(
+  prepared: PreparedChains,
+  deps: {
+    indexer: ToolCallIndexer;
+    append: AppendEntry;
+    /** Refs that this flush has given already. */
+    given: Map<string, string>;
+    isCurrent(range: ChainRange): boolean;
+    now: number;
+  },
+): number {
+  const { indexer, append, given } = deps;
+  const ranges = prepared.ranges.filter(deps.isCurrent);
+  const isSummarized = (key: string) => given.has(key) || indexer.isSummarized(key);
+  const covered = new Set(ranges.flatMap((range) => range.occurrenceKeys).filter(isSummarized));
+  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized });
+  const entries = compressEligible(ranges, {
+    mintBlockId: () => indexer.mintBlockId(),
+    refOf: (key) => given.get(key) ?? indexer.refOf(key),
+    rangeSummary: (range) => {
+      const text = prepared.fused.get(range.finalAssistantTimestamp);
+      return text === undefined ? undefined : { text, source: "fused" };
+    },
+    isSummarized: (key) => covered.has(key),
+    now: deps.now,
+  });
+  for (const entry of entries) indexer.registerChain(entry, append);
+  return entries.length;
+}
+
+/** Whether each result of a chain has a key of its own: one that two results share could not be given back. */
+function nameableIn(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
+  const repeated = repeatedKeys(messages);
+  return (range) => !range.occurrenceKeys.some((key) => repeated.has(key));
+}
+
+/** The fused text of each chain that has two or more summaries; a failed call leaves them side by side. */
+async function fuseRangeSummaries(ranges: readonly ChainRange[], choice: ChainChoice): Promise<Map<number, string>> {
+  const { config, fuse, summaryOf } = choice;
+  const fused = new Map<number, string>();
+  if (!fuse || !config.fuseRangeSummary) return fused;
+  for (const range of ranges) {
+    if (!hasPerBatchSummaryCoveringAny(range, (key) => summaryOf(key) !== undefined)) continue;
+    const summaries = range.occurrenceKeys.map(summaryOf).filter((text): text is string => Boolean(text));
+    const text = summaries.length < 2 ? null : await fuse(summaries);
+    if (text !== null) fused.set(range.finalAssistantTimestamp, text);
+  }
+  return fused;
+}
+
+/** Indexes the calls of `ranges` that have no record yet: what was too small, or not made shorter by a summary. */
+function backfill(
+  messages: readonly AgentMessage[],
+  ranges: readonly ChainRange[],
+  deps: {
+    indexer: ToolCallIndexer;
+    append: AppendEntry;
+    given: Map<string, string>;
+    isSummarized(key: string): boolean;
+  },
+): void {
+  const keys = ranges.flatMap((range) => {
+    const kept = new Set(range.protectedOccurrenceKeys);
+    return range.occurrenceKeys.filter((key) => !kept.has(key) && !deps.isSummarized(key));
+  });
+  for (const batch of captureOccurrences(messages, new Set(keys))) {
+    const members = batch.toolCalls.map(memberOf);
+    const { turnIndex, timestamp } = batch;
+    const refs = deps.indexer.addBatch({ turnIndex, timestamp, members, backfilled: true }, deps.append);
+    for (const [i, { call }] of members.entries()) deps.given.set(call.occurrenceKey, refs[i] ?? "");
+  }
+}
+
+function memberOf(call: CapturedToolCall) {
+  const base = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
+  return call.toolName === QUERY_TOOL_NAME ? { ...base, leaveText: true as const } : base;
+}

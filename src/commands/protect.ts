@@ -1,0 +1,48 @@
+/** `/pruner protected-tools` and `/pruner protected-paths`. */
+import { formatSetting, parseSetting } from "../config.js";
+import { type CommandInput, type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
+
+type ListKey = "protectedTools" | "protectedPaths";
+
+const ACTIONS = ["add", "remove", "clear"];
+
+export const protectCommands: readonly Subcommand[] = [
+  listCommand("protected-tools", "protectedTools", "tools whose output is never condensed"),
+  listCommand("protected-paths", "protectedPaths", "globs of paths whose content is never condensed"),
+];
+
+function listCommand(name: string, key: ListKey, what: string): Subcommand {
+  return {
+    name,
+    usage: "[add|remove|clear] [a, b]",
+    help: `Show or change the ${what}`,
+    complete: ({ args }) =>
+      ACTIONS.filter((action) => action.startsWith(args)).map((value) => ({ value, label: value })),
+    run: (input) => changeList(name, key, input),
+  };
+}
+
+function changeList(name: string, key: ListKey, { pruner, host, args }: CommandInput): CommandResult {
+  const current = pruner.settings[key];
+  const [action = "", ...rest] = args.split(/\s+/);
+  if (args === "") return info(current.length > 0 ? `${key}: ${formatSetting(key, current)}` : `${key} is empty.`);
+  if (!ACTIONS.includes(action)) return warning(`Usage: /pruner ${name} [add|remove|clear] [a, b]`);
+  const parsed = action === "clear" ? { ok: true as const, value: [] } : parseSetting(key, rest.join(" "));
+  if (!parsed.ok) return failure(parsed.error);
+  const named = Array.isArray(parsed.value) ? parsed.value : [];
+  if (action !== "clear" && named.length === 0) return warning(`Usage: /pruner ${name} ${action} a, b`);
+  const changed = {
+    add: [...new Set([...current, ...named])],
+    remove: current.filter((item) => !named.includes(item)),
+    clear: [],
+  }[action];
+  if (changed === undefined || String(changed) === String(current))
+    return info(`Nothing changed: ${formatSetting(key, current)}`);
+  try {
+    pruner.changeSettings(host, { [key]: changed });
+  } catch (error) {
+    return failure(error);
+  }
+  const now = pruner.settings[key];
+  return info(now.length > 0 ? `${key}: ${formatSetting(key, now)}` : `${key} is empty now.`);
+}

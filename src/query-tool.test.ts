@@ -1,0 +1,216 @@
+import { describe, expect, test } from "bun:test";
+import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
+import { Value } from "typebox/value";
+import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
+import { createQueryTool } from "./query-tool.js";
+import { CUSTOM_TYPE_INDEX, QUERY_TOOL_NAME, type ResultContent, type ToolCallRecord } from "./types.js";
+
+const AGENT_DIR = agentDirWith({ summarizerModel: "none" });
+const IMAGE = { type: "image" as const, data: "AAAA", mimeType: "image/png" };
+
+interface Query {
+  toolCallIds: string[];
+  offset?: number;
+  limit?: number;
+  pattern?: string;
+}
+
+/** A session with condensed results, and the tool that gives them back. */
+class Session {
+  readonly tree = new EntryTree();
+  private refs = 0;
+
+  /** A condensed result; its ref counts up from t1. */
+  condensed(resultText: string, change: Partial<ToolCallRecord> = {}, content?: ResultContent): this {
+    const shortId = `t${++this.refs}`;
+    const toolCallId = `c${this.refs}`;
+    const base = { toolCallId, toolName: "read", args: { path: `${shortId}.ts` }, isError: false, turnIndex: 0 };
+    const record = { ...base, timestamp: 1, resultTimestamp: this.refs, resultText, ...change };
+    const kept = content ?? [{ type: "text" as const, text: resultText }];
+    const { toolName, isError, resultTimestamp } = record;
+    const message = { role: "toolResult" as const, toolName, isError, content: kept, timestamp: resultTimestamp };
+    this.tree.appendMessage({ ...message, toolCallId: record.toolCallId });
+    const ref = { shortId, toolCallId: record.toolCallId, resultTimestamp };
+    this.tree.appendCustom(CUSTOM_TYPE_INDEX, { toolCalls: [record], refs: [ref] });
+    return this;
+  }
+
+  async query(params: Query) {
+    const session = new SimulatedSession(AGENT_DIR, this.tree);
+    const tool = createQueryTool(() => session.state());
+    expect(Value.Check(tool.parameters, params)).toBe(true);
+    return tool.execute("call", params, undefined, undefined, {} as ExtensionContext);
+  }
+
+  /** The blocks of an answer, images by their data. */
+  async blocks(params: Query): Promise<string[]> {
+    const { content } = await this.query(params);
+    return content.map((block) => (block.type === "text" ? block.text : `image ${block.data}`));
+  }
+}
+
+describe("an answer", () => {
+  test("names call and size, and holds the original in a block of its own", async () => {
+    const text = "first\r\n\tsecond\n";
+    expect(await new Session().condensed(text).blocks({ toolCallIds: ["t1"] })).toEqual([
+      "[t1: read t1.ts; characters 0 to 15 of 15]",
+      text,
+    ]);
+  });
+
+  test("shows that the original was an error", async () => {
+    const [title] = await new Session().condensed("boom", { isError: true }).blocks({ toolCallIds: ["t1"] });
+    expect(title).toContain("t1: read t1.ts, error;");
+  });
+
+  test("brings images back as images", async () => {
+    const session = new Session().condensed("text", { resultImages: 1 }, [{ type: "text", text: "text" }, IMAGE]);
+    expect(await session.blocks({ toolCallIds: ["t1"] })).toEqual([expect.any(String), "text", "image AAAA"]);
+  });
+
+  test("holds no empty text where the original had none", async () => {
+    const session = new Session().condensed("", { resultImages: 1 }, [IMAGE]);
+    expect(await session.blocks({ toolCallIds: ["t1"] })).toEqual([expect.stringContaining("of 0]"), "image AAAA"]);
+  });
+
+  test("gives several outputs in the order asked for, each with its title", async () => {
+    const session = new Session().condensed("one").condensed("two");
+    expect(await session.blocks({ toolCallIds: ["t2", "t1", "t2"] })).toEqual([
+      expect.stringMatching(/^\[t2: read t2\.ts;/),
+      "two",
+      expect.stringMatching(/^\[t1: read t1\.ts;/),
+      "one",
+    ]);
+  });
+
+  test("gives every occurrence of an id that was used again, each labelled", async () => {
+    const session = new Session()
+      .condensed("one", { toolCallId: "same" })
+      .condensed("two", { toolCallId: "same", args: { path: "b.ts" } });
+    expect(await session.blocks({ toolCallIds: ["same"] })).toEqual([
+      expect.stringMatching(/^\[t1: read t1\.ts;/),
+      "one",
+      expect.stringMatching(/^\[t2: read b\.ts;/),
+      "two",
+    ]);
+  });
+
+  test("can be asked for again, and leaves no entry behind", async () => {
+    const session = new Session().condensed("one");
+    const before = session.tree.getEntries().length;
+    expect(await session.blocks({ toolCallIds: ["t1"] })).toEqual(await session.blocks({ toolCallIds: ["t1"] }));
+    expect(session.tree.getEntries()).toHaveLength(before);
+  });
+
+  test("tells whoever shows it which refs it holds", async () => {
+    const { details } = await new Session()
+      .condensed("one")
+      .condensed("two")
+      .query({ toolCallIds: ["t2", "c1"] });
+    expect(details).toEqual({ refs: ["t2", "t1"] });
+  });
+});
+
+describe("pages", () => {
+  const text = Array.from({ length: 7000 }, (_, i) => `line number ${i} 😀`).join("\n");
+
+  test("name the next offset, and join to the original", async () => {
+    const session = new Session().condensed(text);
+    let joined = "";
+    let offset: number | undefined = 0;
+    while (offset !== undefined) {
+      const [title = "", body = ""]: string[] = await session.blocks({ toolCallIds: ["t1"], offset });
+      expect(title).toContain(`of ${text.length.toLocaleString("en-US")}`);
+      joined += body;
+      const next = /; next page: offset (\d+)\]$/.exec(title);
+      offset = next ? Number(next[1]) : undefined;
+    }
+    expect(joined).toBe(text);
+  });
+
+  test("hold images on the first one alone", async () => {
+    const session = new Session().condensed(text, { resultImages: 1 }, [{ type: "text", text }, IMAGE]);
+    expect(await session.blocks({ toolCallIds: ["t1"] })).toContain("image AAAA");
+    expect(await session.blocks({ toolCallIds: ["t1"], offset: 5 })).not.toContain("image AAAA");
+  });
+
+  test("are as long as asked for", async () => {
+    const session = new Session().condensed(text);
+    const [title, body] = await session.blocks({ toolCallIds: ["t1"], offset: 5, limit: 6 });
+    expect(body).toBe("number");
+    expect(title).toContain("characters 5 to 11 of");
+  });
+});
+
+describe("a pattern", () => {
+  test("gives the lines that match, their numbers and the size of the whole", async () => {
+    const session = new Session().condensed("alpha\nbeta\ngamma beta\n");
+    expect(await session.blocks({ toolCallIds: ["t1"], pattern: "beta$" })).toEqual([
+      "[t1: read t1.ts; 22 characters in all; lines that match beta$: 2]\n2: beta\n3: gamma beta",
+    ]);
+  });
+
+  test("without a match says so", async () => {
+    const session = new Session().condensed("alpha");
+    const [answer] = await session.blocks({ toolCallIds: ["t1"], pattern: "delta" });
+    expect(answer).toBe("[t1: read t1.ts; 5 characters in all; lines that match delta: 0]");
+  });
+
+  test("with more matches than a page holds tells both numbers", async () => {
+    const session = new Session().condensed(Array(5000).fill("hit").join("\n"));
+    const [answer] = await session.blocks({ toolCallIds: ["t1"], pattern: "hit" });
+    expect(answer).toContain("lines that match hit: 5,000, the first 2,000 shown]");
+  });
+});
+
+describe("what cannot be found", () => {
+  test("alone is an error that says why", async () => {
+    const asked = new Session().condensed("one").query({ toolCallIds: ["t9"] });
+    await expect(asked).rejects.toThrow('Unknown ref "t9"');
+  });
+
+  test("beside what can be found is told behind it", async () => {
+    const blocks = await new Session().condensed("one").blocks({ toolCallIds: ["t9", "t1"] });
+    expect(blocks).toEqual([expect.any(String), "one", expect.stringContaining('Unknown ref "t9"')]);
+  });
+
+  test("a session that has been replaced gives an error, not an answer", async () => {
+    const tool = createQueryTool(() => undefined);
+    const asked = tool.execute("call", { toolCallIds: ["t1"] }, undefined, undefined, {} as ExtensionContext);
+    await expect(asked).rejects.toThrow("replaced");
+  });
+});
+
+describe("the tool", () => {
+  test("describes itself in the same words all the time, since they are part of the cached prompt", () => {
+    const session = new SimulatedSession(AGENT_DIR);
+    const descriptionOf = () => {
+      const { name, label, description, promptSnippet, parameters } = createQueryTool(() => session.state());
+      return JSON.stringify({ name, label, description, promptSnippet, parameters });
+    };
+    const before = descriptionOf();
+    const record = { toolCallId: "c1", toolName: "read", args: {}, resultText: "x", isError: false };
+    session.tree.appendCustom(CUSTOM_TYPE_INDEX, {
+      toolCalls: [{ ...record, turnIndex: 0, timestamp: 1, resultTimestamp: 2 }],
+      refs: [{ shortId: "t77", toolCallId: "c1", resultTimestamp: 2 }],
+    });
+    expect(session.state().indexer.refs()).toEqual(["t77"]);
+    expect(descriptionOf()).toBe(before);
+  });
+
+  test("goes by the name that the stubs give it, and shows what a stub looks like", () => {
+    const { name, description } = createQueryTool(() => undefined);
+    expect(name).toBe(QUERY_TOOL_NAME);
+    expect(description).toContain("[t12 condensed: ");
+    expect(description).toContain("Full output: context_tree_query t12]");
+  });
+
+  test.each([
+    ["no ref", { toolCallIds: [] }],
+    ["a ref that is no text", { toolCallIds: [1] }],
+    ["an offset before the beginning", { toolCallIds: ["t1"], offset: -1 }],
+    ["a page of nothing", { toolCallIds: ["t1"], limit: 0 }],
+  ])("refuses %s", (_what, params) => {
+    expect(Value.Check(createQueryTool(() => undefined).parameters, params)).toBe(false);
+  });
+});

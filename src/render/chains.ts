@@ -1,0 +1,82 @@
+/** What stands in a compressed chain: a line for each of its calls, and their summaries while the chain is young. */
+import { buildChainBody, type ChainCall } from "../chain-compressor.js";
+import type { RenderedChain } from "../chain-range-prune.js";
+import { countImages, extractToolResultText } from "../messages.js";
+import type { CommittedState } from "../session/ledger.js";
+import type { OriginalResult } from "../session/originals.js";
+import { describeCall, describeOutcome } from "../summary/describe.js";
+import type { ChainCompressionEntry } from "../types.js";
+import { describeRecord, type StubSubject } from "./stub.js";
+
+/**
+ * Newest chains whose bodies hold summaries; older ones keep a short line for each call, so that 200 chains stay small.
+ * They turn terse so many at a time, since each time rewrites the prompt from the first of them on.
+ */
+export const FULL_BODIES = 16;
+
+/** Finds the session's own copy of a result that no release has indexed. */
+export type FindOriginal = (key: string) => OriginalResult | undefined;
+
+/** The active chains with their bodies, oldest first. */
+export function renderChains(state: CommittedState, findOriginal: FindOriginal): RenderedChain[] {
+  const active = [...state.chains.values()].filter((entry) => entry.active !== false);
+  const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
+  return active.map((entry, i) => ({
+    entry,
+    body: buildChainBody(callsOf(entry, state, findOriginal), {
+      rangeSummary: entry.rangeSummaryText,
+      level: i < terse ? "terse" : "full",
+    }),
+  }));
+}
+
+function callsOf(entry: ChainCompressionEntry, state: CommittedState, findOriginal: FindOriginal): ChainCall[] {
+  const names = entry.droppedOccurrenceKeys ?? entry.droppedToolCallIds;
+  const kept = new Set(entry.protectedOccurrenceKeys ?? entry.protectedToolCallIds);
+  return names.flatMap((name) =>
+    kept.has(name) || kept.has(idOf(name, entry)) ? keptCall(findOriginal(name)) : [callOf(name, state, findOriginal)],
+  );
+}
+
+/** The block of a protected output names the tool alone; a line says which file, say, it is from. */
+function keptCall(original: OriginalResult | undefined): ChainCall[] {
+  if (!original) return [];
+  const { toolName } = original.message;
+  const call = describeCall(toolName, original.args);
+  return call === toolName ? [] : [{ ref: "", line: `${call}, kept below`, summary: "" }];
+}
+
+function callOf(key: string, state: CommittedState, findOriginal: FindOriginal): ChainCall {
+  const call = state.calls.get(key);
+  if (call) {
+    return { ref: call.shortId, line: describeRecord(call.record), summary: state.summaries.get(key)?.text ?? "" };
+  }
+  const duplicate = state.duplicates.get(key);
+  if (duplicate) {
+    const { original, shortId } = duplicate;
+    const known = describeRecord(original.record);
+    // Earlier releases gave repeats no ref of their own.
+    if (shortId === undefined) return { ref: original.shortId, line: `${known}, again`, summary: "" };
+    return { ref: shortId, line: `identical to ${original.shortId}: ${known}`, summary: "" };
+  }
+  // Earlier releases dropped calls that they had not indexed; the raw id still finds those.
+  const original = findOriginal(key);
+  if (!original) return { ref: key, line: "output no longer known", summary: "" };
+  return { ref: original.message.toolCallId, line: describeRecord(recordOf(original)), summary: "" };
+}
+
+function recordOf({ message, args }: OriginalResult): StubSubject["record"] {
+  const { toolName, isError } = message;
+  const call = {
+    toolName,
+    args,
+    isError,
+    resultText: extractToolResultText(message),
+    resultImages: countImages(message.content),
+  };
+  return { ...call, outcome: describeOutcome(call) };
+}
+
+function idOf(key: string, entry: ChainCompressionEntry): string {
+  return entry.droppedToolCallIds.find((id) => key.startsWith(`${id}@`)) ?? key;
+}

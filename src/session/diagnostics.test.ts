@@ -1,0 +1,39 @@
+import { describe, expect, test } from "bun:test";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { CUSTOM_TYPE_DIAGNOSTIC } from "../types.js";
+import { Diagnostics } from "./diagnostics.js";
+
+function entryOf(data: unknown): SessionEntry {
+  return { type: "custom", id: "e1", parentId: null, timestamp: "", customType: CUSTOM_TYPE_DIAGNOSTIC, data };
+}
+
+/** Records each pair of kind and detail, and gives what was appended and what each call answered. */
+function tell(diagnostics: Diagnostics, ...troubles: [string, string][]) {
+  const appended: unknown[] = [];
+  const fresh = troubles.map(([kind, detail]) =>
+    diagnostics.record({ kind, detail }, (customType, data) => appended.push({ customType, data })),
+  );
+  return { appended, fresh };
+}
+
+describe("Diagnostics", () => {
+  test("one kind and subject is told once", () => {
+    const { appended, fresh } = tell(new Diagnostics(), ["error", "a"], ["error", "a"]);
+    expect(fresh).toEqual([true, false]);
+    expect(appended).toEqual([{ customType: CUSTOM_TYPE_DIAGNOSTIC, data: { kind: "error", detail: "a" } }]);
+  });
+
+  test("another kind or another subject is told as well", () => {
+    expect(tell(new Diagnostics(), ["error", "a"], ["error", "b"], ["invalid-entry", "a"]).fresh).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  test("what the file says already is not told again after a restart", () => {
+    const diagnostics = new Diagnostics();
+    diagnostics.restore([entryOf({ kind: "error", detail: "a" }), entryOf({ kind: 1 }), entryOf(null)]);
+    expect(tell(diagnostics, ["error", "a"], ["error", "b"]).fresh).toEqual([false, true]);
+  });
+});

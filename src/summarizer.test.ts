@@ -1,0 +1,386 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
+import type { AssistantMessage, AssistantMessageEvent } from "@mariozechner/pi-ai";
+import {
+  digestSummary,
+  isUsableSummary,
+  type ReplyStream,
+  runSummarization,
+  type SummaryModel,
+  summarizeBatch,
+} from "./summarizer.js";
+import type { SummaryRequest } from "./summary/prompt.js";
+import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
+
+const REQUEST: SummaryRequest = { systemPrompt: "system", text: "text" };
+const IDLE_MS = 20_000;
+const MAX_MS = 180_000;
+
+type StopReason = AssistantMessage["stopReason"];
+
+function reply(text: string | undefined, stopReason: StopReason = "stop", errorMessage?: string): AssistantMessage {
+  const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0.25 };
+  const usage = { input: 10, output: 7, cacheRead: 20, cacheWrite: 30, totalTokens: 67, cost };
+  const content: AssistantMessage["content"] = [{ type: "thinking", thinking: "Let me think about it." }];
+  if (text !== undefined) content.push({ type: "text", text });
+  const source = { api: "a", provider: "p", model: "m", usage };
+  return { role: "assistant", content, ...source, stopReason, errorMessage, timestamp: 1 };
+}
+
+function event(): AssistantMessageEvent {
+  return { type: "text_delta", contentIndex: 0, delta: "x", partial: reply("x") };
+}
+
+/** A stream that a test feeds by hand. */
+class ManualStream implements ReplyStream {
+  private readonly queue: AssistantMessageEvent[] = [];
+  private failure: Error | undefined;
+  private ended = false;
+  private wake: (() => void) | undefined;
+  private resolve: ((message: AssistantMessage) => void) | undefined;
+  private readonly finished = new Promise<AssistantMessage>((resolve) => {
+    this.resolve = resolve;
+  });
+
+  say(): void {
+    this.queue.push(event());
+    this.wake?.();
+  }
+
+  /** Ends the events; a result follows only where a message is given. */
+  end(message?: AssistantMessage): void {
+    this.ended = true;
+    if (message) this.resolve?.(message);
+    this.wake?.();
+  }
+
+  /** Breaks in the midst of the events. */
+  fail(error: Error): void {
+    this.failure = error;
+    this.wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<AssistantMessageEvent> {
+    for (;;) {
+      const next = this.queue.shift();
+      if (next) yield next;
+      else if (this.failure) throw this.failure;
+      else if (this.ended) return;
+      else {
+        await new Promise<void>((resolve) => {
+          this.wake = resolve;
+        });
+      }
+    }
+  }
+
+  result(): Promise<AssistantMessage> {
+    return this.finished;
+  }
+}
+
+/** Lets everything run that waits for nothing but other promises. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 50; i++) await Promise.resolve();
+}
+
+/** A call of the summariser that is under way, and what it has told. */
+function start(open: SummaryModel["open"], signal = new AbortController().signal) {
+  const usages: { usage: SummaryUsage; ok: boolean }[] = [];
+  const troubles: string[] = [];
+  const run: { done: boolean; value?: Awaited<ReturnType<typeof runSummarization>> } = { done: false };
+  const model: SummaryModel = { name: "p/m", maxInputChars: 100_000, open };
+  const finished = runSummarization(REQUEST, {
+    model,
+    signal,
+    idleTimeoutMs: IDLE_MS,
+    maxTimeoutMs: MAX_MS,
+    onUsage: (usage, ok) => usages.push({ usage, ok }),
+    onTrouble: (reason) => troubles.push(reason),
+  }).then((value) => {
+    run.done = true;
+    run.value = value;
+    return value;
+  });
+  return Object.assign(run, { usages, troubles, finished });
+}
+
+/** A call whose stream says one thing and ends with `message`. */
+async function answeredBy(message: AssistantMessage) {
+  const stream = new ManualStream();
+  const run = start(async () => stream);
+  stream.say();
+  stream.end(message);
+  await run.finished;
+  return run;
+}
+
+beforeEach(() => {
+  jest.useFakeTimers();
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+describe("isUsableSummary", () => {
+  test.each<[string, string, boolean]>([
+    ["some text", "stop", true],
+    ["", "stop", false],
+    [" \n\t ", "stop", false],
+    ["cut at the li", "length", false],
+    ["", "length", false],
+    ["some text", "toolUse", true],
+  ])("%p that ended by %s: %p", (text, stopReason, usable) => {
+    expect(isUsableSummary(text, stopReason)).toBe(usable);
+  });
+});
+
+describe("a reply", () => {
+  test("that ends by itself is the summary, without its thinking", async () => {
+    const run = await answeredBy(reply("\n[1] all fine\n"));
+    expect(run.value?.summaryText).toBe("[1] all fine");
+    expect(run.troubles).toEqual([]);
+  });
+
+  test.each<[string, AssistantMessage, RegExp]>([
+    ["cut at the output limit", reply("[1] half", "length"), /limit/],
+    ["that is an error", reply(undefined, "error", "401 no such key"), /^401 no such key$/],
+    ["that is an error with text before it", reply("[1] half", "error", "overloaded"), /overloaded/],
+    ["that was aborted", reply("[1] half", "aborted"), /aborted/],
+    ["that calls a tool", reply("[1] half", "toolUse"), /toolUse/],
+    ["that is empty", reply(""), /no text/],
+    ["that is blank", reply(" \n "), /no text/],
+    ["that holds only thinking", reply(undefined), /no text/],
+  ])("%s is none, and one reason is told", async (_what, message, reason) => {
+    const run = await answeredBy(message);
+    expect(run.value).toBeNull();
+    expect(run.troubles).toEqual([expect.stringMatching(reason)]);
+  });
+
+  test.each<[string, AssistantMessage, boolean]>([
+    ["usable", reply("text"), true],
+    ["cut", reply("text", "length"), false],
+    ["failed", reply(undefined, "error"), false],
+  ])("reports what it has used where it is %s, cached input included", async (_what, message, ok) => {
+    const run = await answeredBy(message);
+    expect(run.usages).toEqual([{ usage: { inputTokens: 60, outputTokens: 7, cost: 0.25 }, ok }]);
+  });
+});
+
+describe("a call that never gets its reply", () => {
+  test("is told of where it could not be opened", async () => {
+    const run = start(() => Promise.reject(new Error("No API key for provider: p")));
+    expect(await run.finished).toBeNull();
+    expect(run.troubles).toEqual(["No API key for provider: p"]);
+    expect(run.usages).toEqual([]);
+  });
+
+  test("is told of where opening throws at once", async () => {
+    const run = start(() => {
+      throw new Error("no such api");
+    });
+    expect(await run.finished).toBeNull();
+    expect(run.troubles).toEqual(["no such api"]);
+  });
+
+  test("is told of where the stream breaks", async () => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    stream.say();
+    stream.fail(new Error("socket hang up"));
+    expect(await run.finished).toBeNull();
+    expect(run.troubles).toEqual(["socket hang up"]);
+  });
+});
+
+describe("time limits", () => {
+  test("a stream that never speaks is given up after the idle limit, and not before", async () => {
+    const run = start(async () => new ManualStream());
+    await settled();
+    jest.advanceTimersByTime(IDLE_MS - 1);
+    await settled();
+    expect(run.done).toBe(false);
+    jest.advanceTimersByTime(1);
+    expect(await run.finished).toBeNull();
+    expect(run.troubles).toEqual([expect.stringContaining("20 s")]);
+  });
+
+  test("so is a call that never opens", async () => {
+    const run = start(() => new Promise(() => {}));
+    await settled();
+    jest.advanceTimersByTime(IDLE_MS);
+    expect(await run.finished).toBeNull();
+  });
+
+  test("so is a stream that ends without a result", async () => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    stream.say();
+    stream.end();
+    await settled();
+    jest.advanceTimersByTime(IDLE_MS);
+    expect(await run.finished).toBeNull();
+  });
+
+  test("every event starts the idle limit anew", async () => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    for (let i = 0; i < 5; i++) {
+      await settled();
+      jest.advanceTimersByTime(IDLE_MS - 1);
+      stream.say();
+    }
+    stream.end(reply("text"));
+    expect((await run.finished)?.summaryText).toBe("text");
+  });
+
+  test("a stream that drips for ever is given up after the whole limit, and not before", async () => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    for (let passed = 1000; passed < MAX_MS; passed += 1000) {
+      stream.say();
+      await settled();
+      jest.advanceTimersByTime(1000);
+    }
+    await settled();
+    expect(run.done).toBe(false);
+    jest.advanceTimersByTime(1000);
+    expect(await run.finished).toBeNull();
+    expect(run.troubles).toEqual([expect.stringContaining("180 s")]);
+  });
+
+  test("end the request, so that the provider stops", async () => {
+    let seen: AbortSignal | undefined;
+    const run = start(async (_request, signal) => {
+      seen = signal;
+      return new ManualStream();
+    });
+    await settled();
+    expect(seen?.aborted).toBe(false);
+    jest.advanceTimersByTime(IDLE_MS);
+    await run.finished;
+    expect(seen?.aborted).toBe(true);
+  });
+
+  test("leave no timer behind a reply", async () => {
+    await answeredBy(reply("text"));
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test("leave no timer behind a call that could not be opened", async () => {
+    await start(() => Promise.reject(new Error("refused"))).finished;
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
+
+describe("the caller's signal", () => {
+  test("ends a call at once, and the request with it", async () => {
+    const controller = new AbortController();
+    let seen: AbortSignal | undefined;
+    const run = start(async (_request, signal) => {
+      seen = signal;
+      return new ManualStream();
+    }, controller.signal);
+    await settled();
+    controller.abort();
+    expect(await run.finished).toBeNull();
+    expect(seen?.aborted).toBe(true);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test("ends a call that has not opened yet", async () => {
+    const controller = new AbortController();
+    const run = start(() => new Promise(() => {}), controller.signal);
+    await settled();
+    controller.abort();
+    expect(await run.finished).toBeNull();
+  });
+
+  test("that has ended before ends the call, whatever the stream would say", async () => {
+    const stream = new ManualStream();
+    stream.end(reply("text"));
+    const run = start(async () => stream, AbortSignal.abort());
+    expect(await run.finished).toBeNull();
+  });
+
+  test("is let go of when the call is over", async () => {
+    const controller = new AbortController();
+    let listening = 0;
+    const { signal } = controller;
+    const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      listening += 1;
+      add(...args);
+    };
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+      listening -= 1;
+      remove(...args);
+    };
+    const stream = new ManualStream();
+    const run = start(async () => stream, signal);
+    stream.end(reply("text"));
+    await run.finished;
+    expect(listening).toBe(0);
+  });
+});
+
+function call(toolCallId: string): CapturedToolCall {
+  return {
+    occurrenceKey: `${toolCallId}@2`,
+    toolCallId,
+    toolName: "bash",
+    args: { command: "npm test" },
+    content: [{ type: "text", text: `output of ${toolCallId}` }],
+    resultText: `output of ${toolCallId}`,
+    resultImages: 0,
+    isError: false,
+    resultTimestamp: 2,
+  };
+}
+
+const BATCH: CapturedBatch = { turnIndex: 0, timestamp: 1, assistantText: "", toolCalls: [call("c1"), call("c2")] };
+
+describe("summarizeBatch", () => {
+  async function summarize(message: AssistantMessage) {
+    const requests: SummaryRequest[] = [];
+    const stream = new ManualStream();
+    stream.end(message);
+    const open = async (request: SummaryRequest) => {
+      requests.push(request);
+      return stream;
+    };
+    const limits = { idleTimeoutMs: IDLE_MS, maxTimeoutMs: MAX_MS, signal: new AbortController().signal };
+    const told = { onUsage: () => undefined, onTrouble: () => undefined };
+    const model = { name: "p/m", maxInputChars: 100_000, open };
+    const summary = await summarizeBatch(BATCH, { ...limits, ...told, model });
+    return { summary, requests };
+  }
+
+  test("asks once, about the originals, and gives each call its section", async () => {
+    const { summary, requests } = await summarize(reply("[1] first\n[2] second"));
+    expect(summary).toEqual({
+      whole: "[1] first\n[2] second",
+      texts: ["first", "second"],
+      model: "p/m",
+      usage: { inputTokens: 60, outputTokens: 7, cost: 0.25 },
+    });
+    expect(requests).toHaveLength(1);
+    expect(requests[0]?.text).toContain("output of c1");
+    expect(requests[0]?.text).toContain("output of c2");
+  });
+
+  test("gives a reply without sections as a whole", async () => {
+    const { summary } = await summarize(reply("Both passed."));
+    expect(summary).toMatchObject({ whole: "Both passed.", texts: undefined });
+  });
+
+  test("gives nothing where the reply is not usable", async () => {
+    expect((await summarize(reply("[1] first\n[2] sec", "length"))).summary).toBeNull();
+  });
+});
+
+test("a digest needs no model, and gives each call its text", () => {
+  const summary = digestSummary(BATCH);
+  expect(summary).toMatchObject({ model: "none", texts: ["output of c1", "output of c2"] });
+  expect(summary.usage).toBeUndefined();
+});
