@@ -17,6 +17,7 @@ import {
   textOf,
   toolCallsOf,
 } from "./messages.js";
+import { describeCall } from "./summary/describe.js";
 import { type ChainCompressionEntry, CUSTOM_TYPE_SUMMARY } from "./types.js";
 
 /** A chain with the text that is to stand for it. */
@@ -314,6 +315,7 @@ function place(
   const pairing = pairingBefore(messages, first);
   const dropped: number[] = [];
   const outputs: ProtectedOutput[] = [];
+  const keptLines: string[] = [];
   let turns = 0;
   let results = 0;
   let droppedChars = 0;
@@ -328,7 +330,8 @@ function place(
       if (!isDropped(message)) droppedChars += sizeOf(message.content);
     } else if (isToolResult(message)) {
       // Without a call it reaches no provider; it goes with the chain if the chain knows the id.
-      const isLive = pairing.take(message.toolCallId) !== undefined;
+      const call = pairing.take(message.toolCallId);
+      const isLive = call !== undefined;
       const key = occurrenceKey(message.toolCallId, message.timestamp);
       if (isLive ? !known.has(key) && !known.has(message.toolCallId) : !knownIds.has(message.toolCallId))
         return "unknown-result";
@@ -338,16 +341,26 @@ function place(
       if (!isLive) continue;
       results += 1;
       droppedChars += contentChars(message.content);
-      if (relocated.has(key) || relocated.has(message.toolCallId)) outputs.push(protectedOutput(message));
+      if (relocated.has(key) || relocated.has(message.toolCallId)) {
+        outputs.push(protectedOutput(message));
+        keptLines.push(...keptLine(message.toolName, call?.arguments ?? {}));
+      }
     } else if (isOwnMessage(message)) {
       dropped.push(index);
       droppedChars += textOf(message.content).length;
     }
   }
   if (results === 0) return "absent";
-  const synthetic = buildSyntheticChainMessage(chain, outputs, bodies);
+  const body = [chain.body, ...keptLines].filter((part) => part !== "").join("\n");
+  const synthetic = buildSyntheticChainMessage({ entry, body }, outputs, bodies);
   const keptChars = typeof synthetic.content === "string" ? synthetic.content.length : contentChars(synthetic.content);
   return { blockId: entry.blockId, dropped, closing, synthetic, droppedChars, keptChars };
+}
+
+/** The block of a protected output names the tool alone; a line of the body says which file, say, it is from. */
+function keptLine(toolName: string, args: Record<string, unknown>): string[] {
+  const call = describeCall(toolName, args);
+  return call === toolName ? [] : [`- ${neutralizeMarks(call)}, kept below`];
 }
 
 /** The calls that still wait for their result where `index` begins. */

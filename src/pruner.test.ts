@@ -6,7 +6,7 @@ import { deepFreeze, sessionArbitrary } from "../test/support/generate.js";
 import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
 import { ToolCallIndexer } from "./indexer.js";
 import { applyRender, pruneMessages } from "./pruner.js";
-import { buildRenderPlan, type RenderPlan } from "./render/plan.js";
+import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./render/plan.js";
 import {
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_FRONTIER,
@@ -16,6 +16,12 @@ import {
 } from "./types.js";
 
 const LONG = "x".repeat(3000);
+
+const PLAN_OPTIONS: PlanOptions = {
+  locateBlob: () => undefined,
+  findOriginal: () => undefined,
+  stripFinalAssistantThinking: true,
+};
 
 function user(timestamp: number): AgentMessage {
   return { role: "user", content: [{ type: "text", text: "go" }], timestamp };
@@ -73,7 +79,7 @@ function planOf(records: readonly ToolCallRecord[], aliases: readonly object[] =
   }
   const indexer = new ToolCallIndexer();
   indexer.reconstructFromSession(entries, entries);
-  return buildRenderPlan(indexer.committed());
+  return buildRenderPlan(indexer.committed(), PLAN_OPTIONS);
 }
 
 function textsOf(messages: readonly AgentMessage[]): unknown[] {
@@ -242,7 +248,7 @@ test("rendering what has been rendered changes nothing more", async () => {
     fc.asyncProperty(sessionArbitrary({ maxPrompts: 3 }), async (messages) => {
       const session = new SimulatedSession(agentDir);
       await session.play(messages);
-      const plan = session.state().plan();
+      const plan = session.state().plan(session.pruner.settings);
       const once = pruneMessages(deepFreeze(session.messages()), plan);
       expect(pruneMessages(deepFreeze(once), plan)).toBe(once);
       condensed += plan.replacements.size;

@@ -4,7 +4,7 @@ import type { RenderedChain } from "../chain-range-prune.js";
 import { countImages, extractToolResultText } from "../messages.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { OriginalResult } from "../session/originals.js";
-import { describeCall, describeOutcome } from "../summary/describe.js";
+import { describeOutcome } from "../summary/describe.js";
 import type { ChainCompressionEntry } from "../types.js";
 import { describeRecord, type StubSubject } from "./stub.js";
 
@@ -33,17 +33,9 @@ export function renderChains(state: CommittedState, findOriginal: FindOriginal):
 function callsOf(entry: ChainCompressionEntry, state: CommittedState, findOriginal: FindOriginal): ChainCall[] {
   const names = entry.droppedOccurrenceKeys ?? entry.droppedToolCallIds;
   const kept = new Set(entry.protectedOccurrenceKeys ?? entry.protectedToolCallIds);
-  return names.flatMap((name) =>
-    kept.has(name) || kept.has(idOf(name, entry)) ? keptCall(findOriginal(name)) : [callOf(name, state, findOriginal)],
-  );
-}
-
-/** The block of a protected output names the tool alone; a line says which file, say, it is from. */
-function keptCall(original: OriginalResult | undefined): ChainCall[] {
-  if (!original) return [];
-  const { toolName } = original.message;
-  const call = describeCall(toolName, original.args);
-  return call === toolName ? [] : [{ ref: "", line: `${call}, kept below`, summary: "" }];
+  return names
+    .filter((name) => !kept.has(name) && !kept.has(idOf(name, entry)))
+    .map((name) => callOf(name, state, findOriginal));
 }
 
 function callOf(key: string, state: CommittedState, findOriginal: FindOriginal): ChainCall {

@@ -9,21 +9,27 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type ToolCallRecord,
 } from "../types.js";
-import { buildRenderPlan } from "./plan.js";
+import { buildRenderPlan, type PlanOptions } from "./plan.js";
 import { callStub } from "./stub.js";
+
+const PLAN_OPTIONS: PlanOptions = {
+  locateBlob: () => undefined,
+  findOriginal: () => undefined,
+  stripFinalAssistantThinking: true,
+};
 
 function record(toolCallId: string, change: Partial<ToolCallRecord> = {}): ToolCallRecord {
   const base = { toolCallId, toolName: "read", args: { path: "a.ts" }, isError: false, turnIndex: 0, timestamp: 1 };
   return { ...base, resultText: "x".repeat(3000), resultTimestamp: 2, ...change };
 }
 
-/** A session file with an entry for each pair. */
-function stateOf(...entries: [string, unknown][]) {
+/** The plan of a session file with an entry for each pair. */
+function planOf(...entries: [string, unknown][]) {
   const tree = new EntryTree();
   for (const [customType, data] of entries) tree.appendCustom(customType, data);
   const indexer = new ToolCallIndexer();
   indexer.reconstructFromSession(tree.getEntries(), tree.branch());
-  return indexer.committed();
+  return buildRenderPlan(indexer.committed(), PLAN_OPTIONS);
 }
 
 function index(...toolCalls: ToolCallRecord[]): [string, unknown] {
@@ -48,7 +54,7 @@ const FRONTIER: [string, unknown] = [
 
 describe("buildRenderPlan", () => {
   test("has nothing to do in a session without entries", () => {
-    const plan = buildRenderPlan(stateOf());
+    const plan = planOf();
     expect([plan.replacements.size, plan.toolCallIds.size, plan.bareIds.size, plan.legacySummaries.size]).toEqual([
       0, 0, 0, 0,
     ]);
@@ -57,7 +63,7 @@ describe("buildRenderPlan", () => {
 
   test("replaces an indexed result by its stub with its summary", () => {
     const one = record("c1");
-    const plan = buildRenderPlan(stateOf(summary("what it said", "t1", "c1@2"), index(one), FRONTIER));
+    const plan = planOf(summary("what it said", "t1", "c1@2"), index(one), FRONTIER);
     const text = callStub({ shortId: "t1", record: one }, { text: "what it said" });
     expect([...plan.replacements.values()]).toMatchObject([{ occurrenceKey: "c1@2", text }]);
     expect([...plan.toolCallIds]).toEqual(["c1"]);
@@ -65,38 +71,38 @@ describe("buildRenderPlan", () => {
   });
 
   test("leaves out a stub that would be no shorter than its original", () => {
-    const plan = buildRenderPlan(stateOf(index(record("c1", { resultText: "x".repeat(60) })), FRONTIER));
+    const plan = planOf(index(record("c1", { resultText: "x".repeat(60) })), FRONTIER);
     expect(plan.replacements.size).toBe(0);
     expect(plan.sizes).toEqual({ raw: 0, kept: 0 });
   });
 
   test("leaves out a stub whose summary makes it longer than its original", () => {
     const long = summary("y".repeat(3000), "t1", "c1@2");
-    expect(buildRenderPlan(stateOf(long, index(record("c1")), FRONTIER)).replacements.size).toBe(0);
+    expect(planOf(long, index(record("c1")), FRONTIER).replacements.size).toBe(0);
   });
 
   test("counts an image at its price", () => {
-    const plan = buildRenderPlan(stateOf(index(record("c1", { resultText: "", resultImages: 1 })), FRONTIER));
+    const plan = planOf(index(record("c1", { resultText: "", resultImages: 1 })), FRONTIER);
     expect(plan.sizes.raw).toBe(IMAGE_CHARS);
   });
 
   test("points from a repeat to its original", () => {
     const alias = { newToolCallId: "c2", newResultTimestamp: 5, originalToolCallId: "c1", originalResultTimestamp: 2 };
     const entry: [string, unknown] = [CUSTOM_TYPE_DEDUP_ALIAS, { ...alias, shortId: "t2" }];
-    const plan = buildRenderPlan(stateOf(index(record("c1")), entry, FRONTIER));
+    const plan = planOf(index(record("c1")), entry, FRONTIER);
     expect(plan.replacements.get("c2@5")?.text).toContain("t2 condensed: identical to t1 (");
     expect(plan.toolCallIds).toContain("c2");
   });
 
   test("knows which replacements go by the bare id of an earlier release", () => {
     const bare = record("c1", { resultTimestamp: undefined });
-    const plan = buildRenderPlan(stateOf(index(bare, record("c2")), FRONTIER));
+    const plan = planOf(index(bare, record("c2")), FRONTIER);
     expect([...plan.replacements.keys()]).toEqual(["c1", "c2@2"]);
     expect([...plan.bareIds]).toEqual(["c1"]);
   });
 
   test("is the same for the same entries", () => {
     const entries = [summary("text", "t1", "c1@2"), index(record("c1"), record("c2")), FRONTIER];
-    expect(buildRenderPlan(stateOf(...entries))).toEqual(buildRenderPlan(stateOf(...entries)));
+    expect(planOf(...entries)).toEqual(planOf(...entries));
   });
 });
