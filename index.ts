@@ -1,36 +1,65 @@
 /** pi-condense: condenses finished tool output in the context that pi sends, and keeps every original recoverable. */
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
+import { answer } from "./src/commands/answer.js";
 import { completeCommand, runCommand } from "./src/commands/index.js";
-import { appenderOf, type HostSnapshot, readContext } from "./src/host.js";
+import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host.js";
 import { createQueryTool } from "./src/query-tool.js";
 import { Pruner } from "./src/runtime.js";
+import { registerEntryRenderers } from "./src/ui/entries.js";
+import { modelChoices } from "./src/ui/model-facts.js";
+import { StatusLine } from "./src/ui/status-line.js";
 
 export default function piCondense(pi: ExtensionAPI): void {
-  const pruner = new Pruner(appenderOf(pi));
+  const pruner = new Pruner(outletOf(pi), () => statusLine.update());
+  const statusLine = new StatusLine(pruner);
+  let modelNames = (): readonly string[] => [];
 
   const withHost = <T>(ctx: ExtensionContext, action: (host: HostSnapshot) => T): T | undefined => {
     const host = readContext(ctx);
     return host && action(host);
   };
 
-  pi.on("session_start", (_event, ctx) => withHost(ctx, (host) => pruner.startSession(host)));
-  pi.on("session_tree", () => pruner.treeMoved());
-  pi.on("turn_end", (_event, ctx) => withHost(ctx, (host) => pruner.turnEnded(host)));
+  pi.on("session_start", (_event, ctx) =>
+    withHost(ctx, (host) => {
+      pruner.startSession(host);
+      statusLine.attach(host);
+      modelNames = () => modelChoices(host).map(({ value }) => value);
+    }),
+  );
+  pi.on("session_tree", () => {
+    pruner.treeMoved();
+    statusLine.update();
+  });
+  pi.on("turn_end", async (_event, ctx) => {
+    await withHost(ctx, (host) => pruner.turnEnded(host));
+    statusLine.update();
+  });
   pi.on("context", async (event, ctx) => {
     const messages = await withHost(ctx, (host) => pruner.renderRequest(host, event.messages));
     return messages && { messages };
   });
-  pi.on("session_shutdown", () => pruner.endSession());
+  pi.on("tool_call", (event) => {
+    const reason = pruner.refuseCall(event.input);
+    return reason === undefined ? undefined : { block: true, reason };
+  });
+  pi.on("session_before_compact", async (event, ctx) => {
+    await withHost(ctx, (host) => pruner.beforeCompaction(host, event.preparation));
+  });
+  pi.on("session_shutdown", async () => {
+    await pruner.endSession();
+    statusLine.detach();
+  });
 
   pi.registerTool(createQueryTool(() => pruner.currentState()));
+  registerEntryRenderers(pi);
 
   pi.registerCommand("pruner", {
-    description: "Condense finished tool output: on, off, now, status, compact, help",
-    getArgumentCompletions: (prefix) => completeCommand(pruner, prefix),
+    description: "Condense finished tool output: settings, now, status, tree, context, doctor, help",
+    getArgumentCompletions: (prefix) => completeCommand(pruner, prefix, modelNames),
     handler: async (args, ctx) => {
       await withHost(ctx, async (host) => {
-        const { message, type } = await runCommand(pruner, host, args);
-        host.ui?.notify(message, type);
+        const registrations = () => registrationsOf(pi);
+        answer(host, await runCommand(pruner, { ...host, registrations }, args));
       });
     },
   });

@@ -2,7 +2,8 @@
  * Writes the table of `doc/configuration.md` from the settings table; with `--check`, fails where it is out of date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { formatSetting, SETTINGS, type Setting } from "../src/config.js";
+import { formatSetting, SETTINGS } from "../src/config.js";
+import type { Setting } from "../src/settings-rows.js";
 
 const FILE = new URL("../doc/configuration.md", import.meta.url);
 const START = "<!-- settings: written by npm run docs -->";

@@ -12,6 +12,7 @@ import type { Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
 import { rgPath } from "@vscode/ripgrep";
 import { contentChars, extractToolResultText, isAssistant, isText, isToolResult } from "../src/messages.js";
+import { grouped } from "../src/summary/text.js";
 import { createFolders, type Host, runPi } from "../test/support/print-mode.js";
 import type { ScriptedReply } from "../test/support/script.js";
 
@@ -123,9 +124,9 @@ function showRequests(raw: readonly AgentMessage[][], sent: readonly Message[][]
     const after = tokensOf(sent[i] ?? []);
     totals.rawTokens += before;
     totals.sentTokens += after;
-    say(`${pad(String(i + 1), 7)}${pad(number(before), 14)}${pad(number(after), 14)}\n`);
+    say(`${pad(String(i + 1), 7)}${pad(grouped(before), 14)}${pad(grouped(after), 14)}\n`);
   }
-  say(`  total${pad(number(totals.rawTokens), 14)}${pad(number(totals.sentTokens), 14)}\n`);
+  say(`  total${pad(grouped(totals.rawTokens), 14)}${pad(grouped(totals.sentTokens), 14)}\n`);
   return totals;
 }
 
@@ -173,10 +174,6 @@ function recoveredIn(messages: readonly AgentMessage[]): Map<string, string> {
     texts.set(ref, (start === "0" ? "" : (texts.get(ref) ?? "")) + (body?.text ?? ""));
   }
   return texts;
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }
 
 function pad(text: string, width: number): string {

@@ -5,6 +5,8 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import {
   type CaptureOptions,
   captureBatch,
+  captureOccurrences,
+  captureOversized,
   captureUnindexedBatches,
   captureUnindexedBatchesFromSession,
   extractToolResultText,
@@ -167,12 +169,12 @@ describe("captureUnindexedBatches", () => {
     });
 
     test("the rest of a turn keeps the turn's arguments and text", () => {
-      const turn = assistant(2, [{ type: "text", text: "I look." }, call("c1"), call("c2", { path: "b.ts" })]);
+      const turn = assistant(5, [{ type: "text", text: "I look." }, call("c1"), call("c2", { path: "b.ts" })]);
       const [batch] = captureUnindexedBatches(
-        [user(1), turn, result("c1", 3), result("c2", 4), closing(5)],
-        options({ frontierKey: "c1@3" }),
+        [user(1), calls(2, "c0"), result("c0", 3), turn, result("c1", 6), result("c2", 7), closing(8)],
+        options({ frontierKey: "c1@6" }),
       );
-      expect(batch).toMatchObject({ timestamp: 2, assistantText: "I look." });
+      expect(batch).toMatchObject({ timestamp: 5, assistantText: "I look." });
       expect(batch?.toolCalls[0]?.args).toEqual({ path: "b.ts" });
     });
   });
@@ -274,19 +276,30 @@ describe("captureUnindexedBatches", () => {
   describe('batchingMode "agent-message"', () => {
     const runs = [
       user(1),
-      assistant(2, [{ type: "text", text: "First." }, call("c1")]),
+      assistant(2, [{ type: "text", text: "First." }, call("c1"), call("c2")]),
       result("c1", 3),
-      assistant(4, [{ type: "text", text: "Then." }, call("c2")]),
-      result("c2", 5),
-      closing(6),
-      user(7),
-      calls(8, "c3"),
-      result("c3", 9),
-      closing(10),
+      result("c2", 3),
+      calls(4, "c3"),
+      result("c3", 5),
+      assistant(6, [{ type: "text", text: "Then." }, call("c4")]),
+      result("c4", 7),
+      closing(8),
+      user(9),
+      calls(10, "c5"),
+      result("c5", 11),
+      closing(12),
+      user(13),
+      calls(14, "c6"),
+      result("c6", 15),
+      closing(16),
     ];
 
     test("joins the turns up to a closing reply", () => {
-      expect(pending(runs, { batchingMode: "agent-message" })).toEqual([["c1@3", "c2@5"], ["c3@9"]]);
+      expect(pending(runs, { batchingMode: "agent-message" })).toEqual([
+        ["c1@3", "c2@3", "c3@5", "c4@7"],
+        ["c5@11"],
+        ["c6@15"],
+      ]);
     });
 
     test("a joined batch holds what the assistant wrote in each turn, and the first turn's time", () => {
@@ -301,8 +314,63 @@ describe("captureUnindexedBatches", () => {
 
     test("runs stay apart behind a frontier in the first of them", () => {
       const behind = { batchingMode: "agent-message", frontierKey: "c1@3" } as const;
-      expect(pending(runs, behind)).toEqual([["c2@5"], ["c3@9"]]);
+      expect(pending(runs, behind)).toEqual([["c2@3", "c3@5", "c4@7"], ["c5@11"], ["c6@15"]]);
     });
+  });
+});
+
+describe("captureOversized", () => {
+  const THRESHOLD = 100;
+
+  function sized(toolCallId: string, timestamp: number, chars: number): ToolResultMessage {
+    return { ...result(toolCallId, timestamp), content: [{ type: "text", text: "x".repeat(chars) }] };
+  }
+
+  function oversized(messages: readonly AgentMessage[], overrides: Partial<CaptureOptions> = {}): string[] {
+    const batches = captureOversized(messages, { ...options(overrides), threshold: THRESHOLD });
+    return batches.flatMap((batch) => batch.toolCalls.map((captured) => captured.occurrenceKey));
+  }
+
+  test("takes what reaches the threshold, and leaves the rest of its turn", () => {
+    const sizes = [sized("c1", 3, THRESHOLD - 1), sized("c2", 4, THRESHOLD), sized("c3", 5, THRESHOLD + 1)];
+    expect(oversized([user(1), calls(2, "c1", "c2", "c3"), ...sizes])).toEqual(["c2@4", "c3@5"]);
+  });
+
+  test("does not wait for an answer, nor stop at a frontier", () => {
+    const messages = [user(1), calls(2, "c1"), sized("c1", 3, 200), calls(4, "c2"), sized("c2", 5, 200)];
+    expect(oversized(messages, { frontierKey: "c1@3" })).toEqual(["c1@3", "c2@5"]);
+  });
+
+  test("goes by the text: an image does not make a result oversized", () => {
+    const picture = { ...result("c1", 3), content: [IMAGE, { type: "text" as const, text: "short" }] };
+    expect(oversized([user(1), calls(2, "c1"), picture])).toEqual([]);
+  });
+
+  test("leaves out what is dealt with, exempt, without a call, or not to be told from another", () => {
+    const messages = [
+      user(1),
+      calls(2, "c1", "c2", "", ""),
+      sized("c1", 3, 200),
+      { ...sized("c2", 3, 200), toolName: "keep" },
+      sized("", 4, 200),
+      sized("", 4, 200),
+      sized("stray", 5, 200),
+    ];
+    expect(
+      oversized(messages, { isDealtWith: (key) => key === "c1@3", isExempt: ({ toolName }) => toolName === "keep" }),
+    ).toEqual([]);
+    expect(oversized(messages)).toEqual(["c1@3", "c2@3"]);
+  });
+});
+
+describe("captureOccurrences", () => {
+  test("gives the calls that are named, in batches by turn, answered or not", () => {
+    const messages = [user(1), calls(2, "c1", "c2"), result("c1", 3), result("c2", 3), calls(4, "c1"), result("c1", 5)];
+    const batches = captureOccurrences(messages, new Set(["c1@3", "c1@5", "lost@9"]));
+    expect(batches.map((batch) => batch.toolCalls.map((captured) => captured.occurrenceKey))).toEqual([
+      ["c1@3"],
+      ["c1@5"],
+    ]);
   });
 });
 

@@ -29,6 +29,12 @@ export interface CaptureOptions {
   /** The output of this call stays as it is. */
   isExempt(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
   batchingMode: BatchingMode;
+  /** Take in what the model has not answered yet; for summaries that are made ahead. */
+  unseenToo?: boolean;
+  /** User turns at the end whose results are left alone. */
+  protectedTurns?: number;
+  /** The result is finished but still at work: it is captured by itself, and no frontier passes it. */
+  isHeld?(key: string): boolean;
 }
 
 /** One assistant message and the results that belong to it. */
@@ -70,8 +76,35 @@ export function captureUnindexedBatchesFromSession(
  * that the model has seen, which is to say that it has answered after them.
  */
 export function captureUnindexedBatches(messages: readonly AgentMessage[], options: CaptureOptions): CapturedBatch[] {
-  const batches = captureWhere(messages, { ...options, end: lastAnswerIndex(messages), isWanted: () => true });
+  const end = options.unseenToo ? messages.length : lastAnswerIndex(messages);
+  const limit = Math.min(end, startOfLastTurns(messages, options.protectedTurns ?? 0));
+  const captured = captureWhere(messages, { ...options, end: limit, isWanted: () => true });
+  const batches = captured.flatMap((batch) => separateHeld(batch, options.isHeld));
   return options.batchingMode === "agent-message" ? mergeRuns(messages, batches) : batches;
+}
+
+/** Index of the user message that begins the last `turns` user turns; behind the end where none is protected. */
+function startOfLastTurns(messages: readonly AgentMessage[], turns: number): number {
+  let left = turns;
+  let start = messages.length;
+  for (let i = messages.length - 1; i >= 0 && left > 0; i--) {
+    if (messages[i]?.role !== "user") continue;
+    start = i;
+    left -= 1;
+  }
+  return left > 0 ? 0 : start;
+}
+
+function separateHeld(batch: CapturedBatch, isHeld: CaptureOptions["isHeld"]): CapturedBatch[] {
+  if (!isHeld) return [batch];
+  const parts: CapturedBatch[] = [];
+  for (const call of batch.toolCalls) {
+    const held = isHeld(call.occurrenceKey);
+    const last = parts.at(-1);
+    if (last && (last.held ?? false) === held) last.toolCalls.push(call);
+    else parts.push({ ...batch, toolCalls: [call], ...(held ? { held } : {}) });
+  }
+  return parts;
 }
 
 /**
@@ -177,9 +210,10 @@ function mergeRuns(messages: readonly AgentMessage[], batches: readonly Captured
     }
     if (isClosingReply(message)) run += 1;
   }
-  const merged = new Map<number, CapturedBatch>();
+  const merged = new Map<number | string, CapturedBatch>();
   for (const batch of batches) {
-    const key = runByTurn.get(batch.turnIndex) ?? -1;
+    const run = runByTurn.get(batch.turnIndex) ?? -1;
+    const key = batch.held ? `held ${batch.toolCalls[0]?.occurrenceKey}` : run;
     const previous = merged.get(key);
     merged.set(key, previous ? joinBatches(previous, batch) : batch);
   }

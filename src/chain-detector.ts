@@ -1,8 +1,16 @@
 /** Finds the chains of a conversation: a message that opens a run, its tool turns, the reply that closes it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
-import { CallPairing, isForeignMessage } from "./chain-range-prune.js";
-import { isAssistant, isClosingReply, isDropped, isToolResult, occurrenceKey, toolCallsOf } from "./messages.js";
+import { CallPairing } from "./call-pairing.js";
+import {
+  isAssistant,
+  isClosingReply,
+  isDropped,
+  isForeignMessage,
+  isToolResult,
+  occurrenceKey,
+  toolCallsOf,
+} from "./messages.js";
 import type { ChainRange } from "./types.js";
 
 /** Tools whose output is protected: their exact names, or a test for each call. */

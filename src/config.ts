@@ -5,469 +5,18 @@
  * setting is described in one place. A new setting is a field of `ContextPruneConfig` and a row here; the compiler asks
  * for the row. A nested group of the interface is addressed by dotted keys (`group.field`).
  */
-import { nearest } from "./nearest.js";
+import type { Setting, SettingKeyOf, SettingValue } from "./settings-rows.js";
+import { defineSettings, type ResolvedConfig, type SettingResult, type SettingsTable } from "./settings-table.js";
 import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.js";
 
 /** Name of the object in pi's `settings.json` that holds all of these settings. */
 export const SETTINGS_ROOT = "contextPrune";
 
-/** Characters of a bad value that a warning shows. */
-const MAX_SHOWN_CHARS = 80;
-
-/** Any value that a setting can have. `null` means off. */
-export type SettingValue = boolean | number | string | readonly string[] | null;
-
-/** Heading under which a setting stands in the overlay and in the documentation. */
-export type SettingGroup = "General" | "Summaries" | "What is condensed" | "Chains" | "Oversized output and budgets";
-
-/** A value worth offering: the text that `parseSetting` takes, and what to call it. */
-export interface SettingPreset {
-  readonly value: string;
-  readonly label: string;
-}
-
-interface RowText {
-  /** Two or three words for a list of settings. */
-  readonly label: string;
-  readonly group: SettingGroup;
-  /** One line that says what the setting does. */
-  readonly help: string;
-}
-
-/** A switch. */
-export interface BooleanRow extends RowText {
-  readonly kind: "boolean";
-  readonly default: boolean;
-}
-
-/** A whole number from `min` to `max`, both included. */
-export interface IntegerRow extends RowText {
-  readonly kind: "integer";
-  readonly default: number;
-  readonly min: number;
-  readonly max: number;
-  readonly presets: readonly SettingPreset[];
-}
-
-/** A whole number from `min` to `max`, or `null` for off. `min` is above 0, so that 0 can be read as off. */
-export interface OptionalIntegerRow extends RowText {
-  readonly kind: "optional-integer";
-  readonly default: number | null;
-  readonly min: number;
-  readonly max: number;
-  readonly presets: readonly SettingPreset[];
-}
-
-/** A share above 0 and up to 1, or `null` for off. 0 is read as off. */
-export interface FractionRow extends RowText {
-  readonly kind: "fraction";
-  readonly default: number | null;
-  readonly presets: readonly SettingPreset[];
-}
-
-/** One of a few names. `choices` gives every name its label. */
-export interface EnumRow<Value extends string = string> extends RowText {
-  readonly kind: "enum";
-  readonly default: Value;
-  readonly choices: Readonly<Record<Value, string>>;
-}
-
-/** Text that `isValid` accepts; `expected` says in words what that is. */
-export interface StringRow extends RowText {
-  readonly kind: "string";
-  readonly default: string;
-  readonly expected: string;
-  readonly isValid: (text: string) => boolean;
-  readonly presets: readonly SettingPreset[];
-}
-
-/** A list of names or patterns, none of them empty. */
-export interface ListRow extends RowText {
-  readonly kind: "list";
-  readonly default: readonly string[];
-  readonly presets: readonly SettingPreset[];
-}
-
-export type SettingRow = BooleanRow | IntegerRow | OptionalIntegerRow | FractionRow | EnumRow | StringRow | ListRow;
-
-/** A row with its (dotted) key, and presets whatever its kind. */
-export type Setting = SettingRow & { readonly key: string; readonly presets: readonly SettingPreset[] };
-
-/** The dotted keys of all settings of a config type. */
-export type SettingKeyOf<Config> = {
-  [Name in keyof Config & string]: Config[Name] extends SettingValue ? Name : `${Name}.${SettingKeyOf<Config[Name]>}`;
-}[keyof Config & string];
-
-/** Type of the setting that a dotted key names. */
-export type SettingValueOf<Config, Key extends string> = Key extends keyof Config
-  ? Config[Key]
-  : Key extends `${infer Group}.${infer Rest}`
-    ? Group extends keyof Config
-      ? SettingValueOf<Config[Group], Rest>
-      : never
-    : never;
-
-type RowOf<Value> = [Value] extends [boolean]
-  ? BooleanRow
-  : [Value] extends [readonly string[]]
-    ? ListRow
-    : [Value] extends [number]
-      ? IntegerRow
-      : [Value] extends [number | null]
-        ? FractionRow | OptionalIntegerRow
-        : [Value] extends [string]
-          ? string extends Value
-            ? StringRow
-            : EnumRow<Value>
-          : never;
-
-/** The rows of a config type: exactly one for each of its keys, of a kind that fits the key's type. */
-export type SettingRows<Config> = {
-  readonly [Key in SettingKeyOf<Config>]: RowOf<SettingValueOf<Config, Key>>;
-};
-
 /** Key of a setting of this extension. */
 export type SettingKey = SettingKeyOf<ContextPruneConfig>;
 
-/** What came of reading a value: the value, or one sentence that names the key, the text and what is allowed. */
-export type SettingResult = { ok: true; value: SettingValue } | { ok: false; error: string };
-
-/** The settings that hold, and one sentence for every value or key that could not be used. */
-export interface ResolvedConfig<Config> {
-  config: Config;
-  warnings: string[];
-}
-
-/** Everything that can be done with a table of settings. Immutable. */
-export interface SettingsTable<Config> {
-  /** In the order of the table. */
-  readonly settings: readonly Setting[];
-  readonly defaults: Config;
-  find(key: string): Setting | undefined;
-  /** See `resolveConfig`. */
-  resolve(layers: readonly unknown[], sources?: readonly string[]): ResolvedConfig<Config>;
-  /** See `parseSetting`. */
-  parse(key: string, text: string): SettingResult;
-  /** See `checkSetting`. */
-  check(key: string, value: unknown): SettingResult;
-  /** See `formatSetting`. */
-  format(key: string, value: SettingValue): string;
-}
-
-/** Makes a table of its rows. */
-export function defineSettings<Config>(rows: SettingRows<Config>): SettingsTable<Config> {
-  const entries = Object.entries(rows as Readonly<Record<string, SettingRow>>);
-  const settings = entries.map(([key, row]): Setting => deepFreeze({ ...row, key, presets: presetsOf(row) }));
-  const byKey = new Map(settings.map((setting) => [setting.key, setting]));
-  const keys = [...byKey.keys()];
-  const groups = new Set(keys.flatMap((key) => (key.includes(".") ? [key.slice(0, key.lastIndexOf("."))] : [])));
-  for (const group of groups) if (group.includes(".")) groups.add(group.slice(0, group.lastIndexOf(".")));
-  const defaultValues = new Map(settings.map((setting) => [setting.key, setting.default]));
-
-  function unknownKey(key: string): string {
-    const [meant] = nearest(key, keys, 1);
-    return `${shownKey(key)} is not a setting${meant ? `; did you mean ${meant}?` : "."}`;
-  }
-
-  function resolve(layers: readonly unknown[], sources: readonly string[] = []): ResolvedConfig<Config> {
-    const values = new Map(defaultValues);
-    // What is used instead of a bad value is known once every layer has been read.
-    const problems: (() => string)[] = [];
-    layers.forEach((layer, index) => {
-      if (layer === undefined) return;
-      const source = sources[index];
-      const report = (problem: () => string) => problems.push(() => `${source ? `${source}: ` : ""}${problem()}`);
-      if (isRecord(layer)) readGroup(layer, "", values, report);
-      else report(() => `${SETTINGS_ROOT} is ${shown(layer)}, which is not an object of settings; it is ignored.`);
-    });
-    return { config: nested<Config>(values), warnings: problems.map((problem) => problem()) };
-  }
-
-  function readGroup(
-    group: Readonly<Record<string, unknown>>,
-    prefix: string,
-    values: Map<string, SettingValue>,
-    report: (problem: () => string) => void,
-  ): void {
-    for (const [name, value] of Object.entries(group)) {
-      const key = prefix + name;
-      const path = `${SETTINGS_ROOT}.${shownKey(key)}`;
-      if (value === undefined) continue;
-      // A literal dot would make a second spelling of a nested key, and saving writes the nested one.
-      if (name.includes(".") && (byKey.has(key) || groups.has(key))) {
-        report(() => `${path} is written with dots; write it as nested objects. It is ignored.`);
-        continue;
-      }
-      const setting = byKey.get(key);
-      if (setting) {
-        const checked = checkValue(setting, value);
-        const used = () => shown(values.get(key) ?? null);
-        if (!checked.ok) {
-          report(() => `${path} is ${shown(value)}, which is not ${expectedInFile(setting)}; using ${used()}.`);
-          continue;
-        }
-        values.set(key, checked.value);
-        if (checked.ignored)
-          report(() => `${path} is ${shown(value)}, where only non-empty texts count; using ${used()}.`);
-      } else if (!groups.has(key)) {
-        report(() => `${SETTINGS_ROOT}.${unknownKey(key)}`);
-      } else if (isRecord(value)) {
-        readGroup(value, `${key}.`, values, report);
-      } else {
-        report(() => {
-          const fields = keys
-            .filter((known) => known.startsWith(`${key}.`))
-            .map((known) => known.slice(key.length + 1));
-          const used = [...values].filter(([known]) => known.startsWith(`${key}.`));
-          const instead = shown(nested(new Map(used.map(([known, at]) => [known.slice(key.length + 1), at]))));
-          return `${path} is ${shown(value)}, which is not an object with ${fields.join(", ")}; using ${instead}.`;
-        });
-      }
-    }
-  }
-
-  return Object.freeze({
-    settings: Object.freeze(settings),
-    defaults: deepFreeze(nested<Config>(defaultValues)),
-    find: (key: string) => byKey.get(key),
-    resolve,
-    parse(key: string, text: string): SettingResult {
-      const setting = byKey.get(key);
-      if (!setting) return { ok: false, error: unknownKey(key) };
-      const checked = checkValue(setting, readText(setting, text.trim()));
-      if (checked.ok) return { ok: true, value: checked.value };
-      const [meant] = setting.kind === "enum" ? nearest(text.trim(), Object.keys(setting.choices), 1) : [];
-      const hint = meant ? ` Did you mean ${meant}?` : "";
-      return { ok: false, error: `${key} cannot be ${shown(text.trim())}: it is ${expectedAsText(setting)}.${hint}` };
-    },
-    check(key: string, value: unknown): SettingResult {
-      const setting = byKey.get(key);
-      if (!setting) return { ok: false, error: unknownKey(key) };
-      const checked = checkValue(setting, value);
-      if (checked.ok && !checked.ignored) return { ok: true, value: checked.value };
-      return { ok: false, error: `${key} cannot be ${shown(value)}: it is ${expectedInFile(setting)}.` };
-    },
-    format(key: string, value: SettingValue): string {
-      const setting = byKey.get(key);
-      return setting && checkValue(setting, value).ok ? formatValue(value) : shown(value);
-    },
-  });
-}
-
-type Checked = { ok: true; value: SettingValue; ignored?: true } | { ok: false };
-
-const BAD: Checked = Object.freeze({ ok: false });
-
-/** The value that an untrusted one stands for, in a copy of its own. */
-function checkValue(setting: Setting, value: unknown): Checked {
-  switch (setting.kind) {
-    case "boolean":
-      return typeof value === "boolean" ? { ok: true, value } : BAD;
-    case "integer":
-      return isInteger(value, setting) ? { ok: true, value } : BAD;
-    case "optional-integer":
-      if (value === null || value === 0) return { ok: true, value: null };
-      return isInteger(value, setting) ? { ok: true, value } : BAD;
-    case "fraction":
-      if (value === null || value === 0) return { ok: true, value: null };
-      return typeof value === "number" && value > 0 && value <= 1 ? { ok: true, value } : BAD;
-    case "enum":
-      return typeof value === "string" && Object.hasOwn(setting.choices, value) ? { ok: true, value } : BAD;
-    case "string":
-      return typeof value === "string" && setting.isValid(value) ? { ok: true, value } : BAD;
-    case "list": {
-      if (!Array.isArray(value)) return BAD;
-      const items: readonly unknown[] = value;
-      const names = items.filter((item): item is string => typeof item === "string" && item.trim() !== "");
-      if (names.length === items.length) return { ok: true, value: [...new Set(names)] };
-      // One slip in a list must not undo its other entries: each may be what keeps some output from being condensed.
-      return names.length > 0 ? { ok: true, value: [...new Set(names)], ignored: true } : BAD;
-    }
-  }
-}
-
-function isInteger(value: unknown, { min, max }: IntegerRow | OptionalIntegerRow): value is number {
-  return Number.isInteger(value) && typeof value === "number" && value >= min && value <= max;
-}
-
-/** What a typed text says, for `checkValue` to judge; text that says nothing of the kind is given back as it is. */
-function readText(setting: Setting, text: string): unknown {
-  const word = text.toLowerCase();
-  const isOff = word === "off" || word === "none" || word === "null";
-  switch (setting.kind) {
-    case "boolean":
-      if (word === "on" || word === "true") return true;
-      return word === "off" || word === "false" ? false : text;
-    case "integer":
-      return readNumber(text) ?? text;
-    case "optional-integer":
-      return isOff ? null : (readNumber(text) ?? text);
-    case "fraction":
-      if (isOff) return null;
-      return text.endsWith("%") ? percentToFraction(text) : (readNumber(text) ?? text);
-    case "enum":
-      return Object.keys(setting.choices).find((choice) => choice.toLowerCase() === word) ?? text;
-    case "string":
-      return text;
-    case "list":
-      return readList(text);
-  }
-}
-
-/** Digits with an optional fraction; `_` between digits, or `,` between groups of three. */
-function readNumber(text: string): number | undefined {
-  if (!/^-?(\d+(_\d+)*|\d{1,3}(,\d{3})+|(?=\.))(\.\d+)?$/.test(text)) return undefined;
-  return Number(text.replace(/[_,]/g, ""));
-}
-
-function percentToFraction(text: string): unknown {
-  const percent = readNumber(text.slice(0, -1).trimEnd());
-  return percent === undefined ? text : percent / 100;
-}
-
-/** Names between commas, or a JSON list. A comma inside braces belongs to a pattern. */
-function readList(text: string): unknown {
-  if (text.toLowerCase() === "none") return [];
-  if (text.startsWith("[") && text.endsWith("]")) {
-    try {
-      return JSON.parse(text);
-    } catch {
-      // A pattern may begin and end with a bracket too.
-    }
-  }
-  const names = text.split(/,(?![^{]*\})/).map((name) => name.trim());
-  const named = names.filter((name) => name !== "");
-  return named.length > 0 ? named : text;
-}
-
-function formatValue(value: SettingValue): string {
-  if (value === null) return "off";
-  if (typeof value === "boolean") return value ? "on" : "off";
-  if (typeof value !== "object") return String(value);
-  if (value.length === 0) return "none";
-  const plain = value.join(", ");
-  const json = JSON.stringify(value);
-  // A name that holds a comma or looks like JSON is only understood in a JSON list.
-  return JSON.stringify(readList(plain)) === json ? plain : json;
-}
-
-function presetsOf(row: SettingRow): readonly SettingPreset[] {
-  switch (row.kind) {
-    case "boolean":
-      return [
-        { value: "on", label: "On" },
-        { value: "off", label: "Off" },
-      ];
-    case "enum":
-      return Object.entries(row.choices).map(([value, label]) => ({ value, label }));
-    default:
-      return row.presets;
-  }
-}
-
-function expectedInFile(setting: Setting): string {
-  switch (setting.kind) {
-    case "boolean":
-      return "true or false";
-    case "optional-integer":
-    case "fraction":
-      return `${numberRange(setting)}, or null for off`;
-    case "enum":
-      return `one of ${Object.keys(setting.choices).map(shown).join(", ")}`;
-    case "list":
-      return "a list of names";
-    case "integer":
-      return numberRange(setting);
-    case "string":
-      return setting.expected;
-  }
-}
-
-function expectedAsText(setting: Setting): string {
-  switch (setting.kind) {
-    case "boolean":
-      return "on or off";
-    case "optional-integer":
-    case "fraction":
-      return `${numberRange(setting)}, or off`;
-    case "enum":
-      return `one of ${Object.keys(setting.choices).join(", ")}`;
-    case "list":
-      return "a list of names separated by commas, or none";
-    case "integer":
-      return numberRange(setting);
-    case "string":
-      return setting.expected;
-  }
-}
-
-function numberRange(setting: IntegerRow | OptionalIntegerRow | FractionRow): string {
-  if (setting.kind === "fraction") return "a number above 0 and up to 1 (0.8 for 80%)";
-  return `a whole number from ${grouped(setting.min)} to ${grouped(setting.max)}`;
-}
-
-/** Digits in groups of three, whatever the locale of the process. */
-function grouped(value: number): string {
-  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
-}
-
-/** A value as JSON shows it, on one line and cut to a readable length, without control characters. */
-function shown(value: unknown): string {
-  return clean(typeof value === "number" ? String(value) : (safeJson(value) ?? String(value)));
-}
-
-function safeJson(value: unknown): string | undefined {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return undefined;
-  }
-}
-
-function shownKey(key: string): string {
-  return /^[\w.-]+$/.test(key) && key.length <= MAX_SHOWN_CHARS ? key : shown(key);
-}
-
-function clean(text: string): string {
-  const line = text.replace(/\p{Cc}/gu, " ");
-  if (line.length <= MAX_SHOWN_CHARS) return line;
-  // The cut may fall between the halves of a surrogate pair.
-  return `${line.slice(0, MAX_SHOWN_CHARS).replace(/[\uD800-\uDBFF]$/, "")}…`;
-}
-
-/** Turns dotted keys into nested objects, lists copied. That the result is a `Config` follows from `SettingRows`. */
-function nested<Config>(values: ReadonlyMap<string, SettingValue>): Config {
-  const root: Record<string, unknown> = {};
-  for (const [key, value] of values) {
-    const path = key.split(".");
-    const field = path.pop() ?? key;
-    let group = root;
-    for (const name of path) {
-      const child = group[name];
-      const next = isRecord(child) ? child : {};
-      group[name] = next;
-      group = next;
-    }
-    group[field] = Array.isArray(value) ? [...value] : value;
-  }
-  return root as Config;
-}
-
-function deepFreeze<T>(value: T): T {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
-    Object.values(value).forEach(deepFreeze);
-    Object.freeze(value);
-  }
-  return value;
-}
-
-/** True for an object with keys, as JSON has them: not for `null`, not for a list. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** The table of this extension's settings. */
-export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<ContextPruneConfig>({
+export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, {
   enabled: {
     kind: "boolean",
     default: true,
@@ -617,6 +166,117 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     group: "What is condensed",
     help: "Globs of files whose content, when a tool returns it, is protected in the same way.",
   },
+  "condenseArgs.enabled": {
+    kind: "boolean",
+    default: true,
+    label: "Condense arguments",
+    group: "What is condensed",
+    help: "Replace long strings in the arguments of finished calls by markers, in place.",
+  },
+  "condenseArgs.minStringChars": {
+    kind: "integer",
+    default: 400,
+    min: 100,
+    max: 1_000_000,
+    presets: [
+      { value: "400", label: "400" },
+      { value: "1000", label: "1,000" },
+      { value: "4000", label: "4,000" },
+    ],
+    label: "Shortest argument",
+    group: "What is condensed",
+    help: "Characters from which a string in the arguments is replaced.",
+  },
+  "purgeErrors.enabled": {
+    kind: "boolean",
+    default: true,
+    label: "Purge failed calls",
+    group: "What is condensed",
+    help: "Do the same for failed calls, whose error text stays, once they are old enough.",
+  },
+  "purgeErrors.cooldownTurns": {
+    kind: "integer",
+    default: 2,
+    min: 0,
+    max: 1_000,
+    presets: [
+      { value: "0", label: "0" },
+      { value: "2", label: "2" },
+      { value: "5", label: "5" },
+    ],
+    label: "Age of failed calls",
+    group: "What is condensed",
+    help: "User turns after which a failed call is old enough.",
+  },
+  "purgeErrors.minArgChars": {
+    kind: "integer",
+    default: 500,
+    min: 100,
+    max: 1_000_000,
+    presets: [
+      { value: "500", label: "500" },
+      { value: "2000", label: "2,000" },
+    ],
+    label: "Shortest argument of failed calls",
+    group: "What is condensed",
+    help: "Characters from which a string in the arguments of a failed call is replaced.",
+  },
+  recoveryGraceTurns: {
+    kind: "integer",
+    default: 3,
+    min: 0,
+    max: 1_000,
+    presets: [
+      { value: "1", label: "1" },
+      { value: "3", label: "3" },
+      { value: "10", label: "10" },
+    ],
+    label: "Recovered output stays for",
+    group: "What is condensed",
+    help: "User turns for which output that the model asked back stays as it is.",
+  },
+  "turnProtection.enabled": {
+    kind: "boolean",
+    default: false,
+    label: "Protect recent turns",
+    group: "What is condensed",
+    help: "Leave the output of the latest user turns alone.",
+  },
+  "turnProtection.turns": {
+    kind: "integer",
+    default: 4,
+    min: 1,
+    max: 1_000,
+    presets: [
+      { value: "1", label: "1" },
+      { value: "4", label: "4" },
+      { value: "10", label: "10" },
+    ],
+    label: "Recent turns",
+    group: "What is condensed",
+    help: "How many of the latest user turns are left alone.",
+  },
+  protectTags: {
+    kind: "boolean",
+    default: false,
+    label: "Protect tags",
+    group: "What is condensed",
+    help: "Text between <protect> and </protect> in a result survives its stub.",
+  },
+  maxImagesPerRequest: {
+    kind: "optional-integer",
+    default: null,
+    min: 1,
+    max: 1_000,
+    presets: [
+      { value: "0", label: "Off (default)" },
+      { value: "20", label: "20" },
+      { value: "100", label: "100" },
+    ],
+    label: "Images in a request",
+    group: "What is condensed",
+    help: "Most images that a request carries; the oldest go first. Holds also while the pruner is off.",
+  },
   "chainCompression.enabled": {
     kind: "boolean",
     default: true,
@@ -732,6 +392,20 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     group: "Oversized output and budgets",
     help: "Tokens in the context from which everything finished is condensed, for very large windows.",
   },
+  showPruneStatusLine: {
+    kind: "boolean",
+    default: true,
+    label: "Status line",
+    group: "What you see",
+    help: "Show one short segment in pi's status line: what is condensed, and whether a flush is running.",
+  },
+  quietOversizedSkips: {
+    kind: "boolean",
+    default: false,
+    label: "Silence unhelpful summaries",
+    group: "What you see",
+    help: "Reports leave out the results that a summary did not make shorter.",
+  },
 });
 
 /** Every setting, in the order in which they are shown. */
@@ -745,13 +419,7 @@ export function findSetting(key: string): Setting | undefined {
   return SETTINGS_TABLE.find(key);
 }
 
-/**
- * Lays `layers` over the defaults, key by key, also inside nested groups; a later layer wins. Never throws.
- *
- * A layer is the untrusted value of `contextPrune` in one settings file; `undefined` stands for a file without it. Each
- * bad value and each unknown key gives one warning, which begins with the layer's name in `sources` where there is one.
- * A bad value leaves what the layers below it said; of a list, the usable entries are kept. The config is the caller's.
- */
+/** See `SettingsTable.resolve`. A layer is the untrusted value of `contextPrune` in one settings file. */
 export function resolveConfig(
   layers: readonly unknown[],
   sources?: readonly string[],
@@ -759,22 +427,17 @@ export function resolveConfig(
   return SETTINGS_TABLE.resolve(layers, sources);
 }
 
-/**
- * Reads a value that a person typed; spaces around it and the case of words do not matter. Never throws.
- *
- * Takes `on`, `off`, `true`, `false` for a switch; `2000`, `2_000`, `2,000` for a number; `0.8` or `80%` for a share;
- * `off`, `none` or `0` where a number can be off; `a, b` or a JSON list, and `none` for an empty one, for a list.
- */
+/** See `SettingsTable.parse`. */
 export function parseSetting(key: string, text: string): SettingResult {
   return SETTINGS_TABLE.parse(key, text);
 }
 
-/** Judges a value that is to be saved under `key`: stricter than loading, which makes the best of a list. */
+/** See `SettingsTable.check`. */
 export function checkSetting(key: string, value: unknown): SettingResult {
   return SETTINGS_TABLE.check(key, value);
 }
 
-/** The text from which `parseSetting` reads this value again; JSON where the value does not suit the key. */
+/** See `SettingsTable.format`. */
 export function formatSetting(key: string, value: SettingValue): string {
   return SETTINGS_TABLE.format(key, value);
 }

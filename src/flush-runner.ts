@@ -1,17 +1,23 @@
-/** Runs the flushes of one session, one at a time, beside the agent. */
+/** Runs the flushes of one session, one at a time, beside the agent, and makes summaries ahead of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { commitFlush, emptyReport, type FlushReport, prepareFlush } from "./flush.js";
-import type { SummarizerChoice } from "./host.js";
+import { batchesToSummarize, commitFlush, emptyReport, type FlushReport, prepareFlush } from "./flush.js";
+import type { SummarizerChoice } from "./host-models.js";
 import { isToolResult, occurrenceKey } from "./messages.js";
 import type { Protection } from "./protection.js";
 import type { SessionState } from "./session-state.js";
 import {
+  type BatchSummary,
   digestSummary,
   type SummarizeOptions,
+  type SummarizerCall,
   type SummaryModel,
   summarizeBatch,
   summarizeRange,
 } from "./summarizer.js";
+import { type Attempt, type ModelChoice, SummarizerPolicy } from "./summarizer-policy.js";
+import { describeCall } from "./summary/describe.js";
+import type { Trouble } from "./summary/trouble.js";
+import { SummaryDesk } from "./summary-desk.js";
 import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
 
 /** What the runner tells. */
@@ -20,8 +26,22 @@ export interface FlushListener {
   onTrouble(message: string): void;
   /** Something went wrong that should not have. */
   onError(error: unknown): void;
+  /** A call of the summariser has been paid for. */
+  onCall(call: SummarizerCall): void;
   /** Entries have been appended that change the next request. */
   onCommit(): void;
+}
+
+/** How far one batch of a flush is. */
+export interface BatchProgress {
+  /** Place of the batch among those that are summarised, from 0, and how many there are. */
+  index: number;
+  total: number;
+  /** The calls of the batch in a few words. */
+  label: string;
+  state: "waiting" | "running" | "done" | "failed";
+  /** Characters of summary that have come so far. */
+  chars: number;
 }
 
 /** What a flush works on. */
@@ -34,39 +54,61 @@ export interface FlushRequest {
   isProtected: Protection;
   /** Compress every chain behind the window, however few there are. */
   compactAll?: boolean;
+  /** Space must be freed: where no model gives a summary, the digest steps in. */
+  mustFree?: boolean;
+  onProgress?(progress: BatchProgress): void;
 }
 
 /** A flush that is being prepared. */
 interface Flight {
   done: Promise<FlushReport>;
-  controller: AbortController;
 }
 
 export class FlushRunner {
   private flight: Flight | undefined;
   private closed = false;
+  /** The user has ended the flush that is running. */
+  private cancelled = false;
+  private toldMissing: string | undefined;
+  private readonly desk = new SummaryDesk();
+  private readonly policy: SummarizerPolicy;
 
   constructor(
     private readonly state: SessionState,
     private readonly listener: FlushListener,
-  ) {}
+    now: () => number = Date.now,
+  ) {
+    const onTrouble = (model: string, { detail }: Trouble) => listener.onTrouble(`no summary from ${model}: ${detail}`);
+    this.policy = new SummarizerPolicy({ onTrouble }, now);
+  }
 
   get running(): boolean {
     return this.flight !== undefined;
   }
 
-  /** Starts a flush of `pending`, or joins the one that is running. Never rejects. */
+  /** Starts a flush, or joins the one that is running. Never rejects. */
   start(request: FlushRequest): Promise<FlushReport> {
     if (this.flight) return this.flight.done;
-    const controller = new AbortController();
     const flight: Flight = {
-      controller,
-      done: this.run(request, controller.signal).finally(() => {
+      done: this.run(request).finally(() => {
         if (this.flight === flight) this.flight = undefined;
       }),
     };
     this.flight = flight;
     return flight.done;
+  }
+
+  /** Has the summaries of `pending` made now, so that the flush that is to come finds them ready. */
+  makeAhead({ pending, choice, config }: Pick<FlushRequest, "pending" | "choice" | "config">): void {
+    if (choice.kind !== "model") return;
+    for (const batch of batchesToSummarize(pending, this.state.indexer, config)) {
+      if (!this.desk.hasBeenAsked(batch)) void this.summarize(batch, choice.models, config);
+    }
+  }
+
+  /** Models that were given up get another chance: the user has asked for it or changed a setting. */
+  forgive(): void {
+    this.policy.forgive();
   }
 
   /** Waits for the flush that is running, at most `limitMs` and not longer than `signal` allows. */
@@ -81,50 +123,150 @@ export class FlushRunner {
     });
   }
 
+  /** Ends the calls of the flush that is running; what was finished is kept. */
+  cancel(): void {
+    this.cancelled = this.running;
+    this.desk.cancel("cancelled");
+  }
+
   /** Gives up the flush that is running; what it would still append is dropped. */
   close(): void {
     this.closed = true;
-    this.flight?.controller.abort(new Error("the session ended"));
+    this.desk.cancel("the session ended");
     this.flight = undefined;
   }
 
-  private async run(request: FlushRequest, signal: AbortSignal): Promise<FlushReport> {
-    const { choice, config, messages, isProtected } = request;
+  private async run(request: FlushRequest): Promise<FlushReport> {
     try {
-      if (choice.kind === "missing") {
-        this.listener.onTrouble(`${choice.reason}. Choose one with the setting summarizerModel.`);
-        return emptyReport();
-      }
-      const { state } = this;
-      const { moves } = state;
-      const model = choice.kind === "model" ? this.optionsFor(choice.model, config, signal) : undefined;
-      const prepared = await prepareFlush(request.pending, {
-        indexer: state.indexer,
-        config,
-        summarize: async (batch) => (model ? summarizeBatch(batch, model) : digestSummary(batch)),
-        chains: {
-          messages,
-          isProtected,
-          all: request.compactAll,
-          fuse: model && ((summaries) => summarizeRange(summaries, model)),
-        },
-      });
+      this.tellMissing(request.choice);
+      if (request.choice.kind === "missing" && !request.mustFree) return emptyReport();
+      this.cancelled = false;
+      this.policy.flushBegins();
+      const { moves } = this.state;
+      const prepared = await this.prepare(request);
       if (this.closed) return emptyReport();
-      state.sync();
-      const report = commitFlush(prepared, {
-        indexer: state.indexer,
-        append: state.append,
-        ...this.currencyChecks(moves),
-        now: Date.now(),
-        saveStats: () => state.stats.save(state.append),
-      });
-      state.sync();
-      if (report.condensed + report.duplicates + report.chains > 0) this.listener.onCommit();
-      return report;
+      return this.commit(prepared, moves);
     } catch (error) {
       if (!this.closed) this.listener.onError(error);
       return emptyReport();
     }
+  }
+
+  /** Once for each reason, until there is a summariser again. */
+  private tellMissing(choice: SummarizerChoice): void {
+    const reason = choice.kind === "missing" ? choice.reason : undefined;
+    if (reason !== undefined && reason !== this.toldMissing) this.listener.onTrouble(reason);
+    this.toldMissing = reason;
+  }
+
+  private async prepare(request: FlushRequest): ReturnType<typeof prepareFlush> {
+    const { choice, config, messages, isProtected, compactAll } = request;
+    const { indexer } = this.state;
+    const work = batchesToSummarize(request.pending, indexer, config);
+    const models = choice.kind === "model" ? choice.models : undefined;
+    const prepared = await prepareFlush(request.pending, {
+      indexer,
+      config,
+      isRecovery: (call) => this.state.isRecovery(call),
+      summarize: (batch) => this.summarizeInFlush(batch, work, request),
+      chains: {
+        messages,
+        isProtected,
+        all: compactAll,
+        fuse: models && ((summaries) => this.fuse(summaries, models, config)),
+      },
+    });
+    this.desk.forget(work);
+    return prepared;
+  }
+
+  private commit(prepared: Awaited<ReturnType<typeof prepareFlush>>, moves: number): FlushReport {
+    const { state } = this;
+    state.sync();
+    const report = commitFlush(prepared, {
+      indexer: state.indexer,
+      append: state.append,
+      ...this.currencyChecks(moves),
+      now: Date.now(),
+      saveStats: () => state.stats.save(state.append),
+    });
+    state.sync();
+    if (report.condensed + report.duplicates + report.chains > 0) this.listener.onCommit();
+    return this.cancelled ? { ...report, cancelled: true } : report;
+  }
+
+  private async summarizeInFlush(
+    batch: CapturedBatch,
+    work: readonly CapturedBatch[],
+    { choice, config, mustFree, onProgress }: FlushRequest,
+  ): Promise<BatchSummary | null> {
+    if (choice.kind === "digest") return digestSummary(batch);
+    const [first] = batch.toolCalls;
+    const place = {
+      index: work.findIndex((candidate) => candidate.toolCalls[0]?.occurrenceKey === first?.occurrenceKey),
+      total: work.length,
+      label: batch.toolCalls.map((call) => describeCall(call.toolName, call.args)).join(", "),
+    };
+    const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
+    tell("running", 0);
+    const onChars = (chars: number) => tell("running", chars);
+    const made = choice.kind === "model" ? await this.summarize(batch, choice.models, config, onChars) : null;
+    const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
+    tell(summary ? "done" : "failed", summary?.whole.length ?? 0);
+    return summary;
+  }
+
+  private summarize(
+    batch: CapturedBatch,
+    models: ModelChoice,
+    config: ContextPruneConfig,
+    onChars?: (chars: number) => void,
+  ): Promise<BatchSummary | null> {
+    return this.desk.summary(batch, config.summarizerConcurrency, (signal) =>
+      this.ask(models, config, signal, onChars, (options) => summarizeBatch(batch, options)),
+    );
+  }
+
+  private fuse(summaries: readonly string[], models: ModelChoice, config: ContextPruneConfig): Promise<string | null> {
+    return this.desk.inTurn(config.summarizerConcurrency, (signal) =>
+      this.ask(models, config, signal, undefined, (options) => summarizeRange(summaries, options)),
+    );
+  }
+
+  /** Runs `call` with the model that the policy chooses. Never rejects. */
+  private async ask<T>(
+    models: ModelChoice,
+    config: ContextPruneConfig,
+    signal: AbortSignal,
+    onChars: SummarizeOptions["onChars"],
+    call: (options: SummarizeOptions) => Promise<T | null>,
+  ): Promise<T | null> {
+    const attempt = async (model: SummaryModel): Promise<Attempt<T>> => {
+      let trouble: Trouble = { kind: "failed", detail: "no summary was given" };
+      const value = await call({
+        model,
+        signal,
+        idleTimeoutMs: config.summarizerIdleTimeoutMs,
+        maxTimeoutMs: config.summarizerMaxTimeoutMs,
+        onUsage: (paid) => this.paidFor(paid),
+        onTrouble: (what) => {
+          trouble = what;
+        },
+        onChars,
+      });
+      return value === null ? { trouble } : { value };
+    };
+    try {
+      return await this.policy.ask(models, attempt);
+    } catch (error) {
+      if (!this.closed) this.listener.onError(error);
+      return null;
+    }
+  }
+
+  private paidFor(call: SummarizerCall): void {
+    this.state.stats.add(call.usage, call.ok);
+    if (!this.closed) this.listener.onCall(call);
   }
 
   /**
@@ -142,19 +284,6 @@ export class FlushRunner {
     return {
       isCurrent: (key) => isHere(key) && !state.indexer.isSummarized(key),
       isCurrentRange: (range) => range.occurrenceKeys.every(isHere),
-    };
-  }
-
-  private optionsFor(model: SummaryModel, config: ContextPruneConfig, signal: AbortSignal): SummarizeOptions {
-    return {
-      model,
-      signal,
-      idleTimeoutMs: config.summarizerIdleTimeoutMs,
-      maxTimeoutMs: config.summarizerMaxTimeoutMs,
-      onUsage: (usage, ok) => this.state.stats.add(usage, ok),
-      onTrouble: (reason) => {
-        if (!signal.aborted) this.listener.onTrouble(`no summary from ${model.name}: ${reason}`);
-      },
     };
   }
 }

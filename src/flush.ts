@@ -2,12 +2,15 @@
  * The pipeline of a flush: repeats, what is too small, summaries, what would not get shorter. Preparing may take as long
  * as a model takes; committing is one synchronous step that appends the entries.
  */
+import { type Ageing, type AgeingInput, judgeAge } from "./ageing.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./chain-flush.js";
 import { contentHash } from "./dedup.js";
 import type { AppendEntry, BatchMember, BatchSummaryText, ToolCallIndexer } from "./indexer.js";
 import { contentChars } from "./messages.js";
+import { taggedText } from "./protect-tags.js";
+import { argumentSavings } from "./render/arguments.js";
 import { callStub, duplicateStub, isWorthwhile } from "./render/stub.js";
-import type { BatchSummary } from "./summarizer.js";
+import { type BatchSummary, digestSummary } from "./summarizer.js";
 import { describeOutcome } from "./summary/describe.js";
 import {
   type CapturedBatch,
@@ -40,6 +43,7 @@ type Verdict =
   | { kind: "trivial" }
   | { kind: "oversized" }
   | { kind: "failed" }
+  | { kind: "held" }
   | { kind: "summarized"; content: BatchSummaryText; summary: BatchSummary };
 
 interface PreparedBatch {
@@ -54,6 +58,7 @@ interface PreparedBatch {
 export interface PreparedFlush {
   batches: PreparedBatch[];
   chains: PreparedChains;
+  ageing: Ageing;
 }
 
 /** What a flush has done, in calls. */
@@ -65,9 +70,22 @@ export interface FlushReport {
   failed: number;
   /** Chains that were compressed. */
   chains: number;
+  /** The user has ended the flush; what was ready by then is kept. */
+  cancelled?: true;
   /** Characters of the condensed results before and after. */
   rawChars: number;
   keptChars: number;
+}
+
+/** The batches of `pending` that a flush would have summarised, without repeats and what is too small. */
+export function batchesToSummarize(
+  pending: readonly CapturedBatch[],
+  indexer: ToolCallIndexer,
+  config: SizeConfig & Pick<ContextPruneConfig, "dedupByContentHash">,
+): CapturedBatch[] {
+  return separateRepeats(pending, config.dedupByContentHash ? indexer : undefined)
+    .filter((item) => judgeSize(item, config) === undefined)
+    .map(withoutRepeats);
 }
 
 /** Everything up to the summaries. `batches` are the pending ones, oldest first. */
@@ -77,8 +95,16 @@ export async function prepareFlush(
     indexer: ToolCallIndexer;
     config: Pick<
       ContextPruneConfig,
-      "dedupByContentHash" | "minBatchChars" | "summarizerConcurrency" | "chainCompression"
+      | "dedupByContentHash"
+      | "minBatchChars"
+      | "summarizerConcurrency"
+      | "chainCompression"
+      | "condenseArgs"
+      | "purgeErrors"
+      | "recoveryGraceTurns"
+      | "protectTags"
     >;
+    isRecovery: AgeingInput["isRecovery"];
     summarize: Summarize;
     chains: Pick<ChainChoice, "messages" | "isProtected" | "all" | "fuse">;
   },
@@ -86,19 +112,24 @@ export async function prepareFlush(
   const { indexer, config } = deps;
   const prepared = separateRepeats(batches, config.dedupByContentHash ? indexer : undefined).map((item) => ({
     ...item,
-    verdict: judgeSize(item, config.minBatchChars),
+    verdict: judgeSize(item, config),
   }));
   const work = prepared.filter((item) => item.verdict === undefined);
   const summaries = new Map<object, BatchSummary | null>();
   await eachLimited(work, config.summarizerConcurrency, async (item) => {
-    const toolCalls = item.members.map((member) => member.call);
-    summaries.set(item, await deps.summarize({ ...item.batch, toolCalls }));
+    summaries.set(item, await deps.summarize(withoutRepeats(item)));
   });
   const judged = prepared.map((item) => ({
     ...item,
-    verdict: item.verdict ?? judge(item, summaries.get(item) ?? null),
+    verdict: item.verdict ?? judge(item, summaries.get(item) ?? null, config),
   }));
-  return { batches: judged, chains: await chooseChains(judged, deps) };
+  const ageing = judgeAge({
+    messages: deps.chains.messages,
+    config,
+    isRecovery: deps.isRecovery,
+    isAged: (key) => indexer.isAged(key),
+  });
+  return { batches: judged, chains: await chooseChains(judged, deps), ageing };
 }
 
 /** Chains are chosen as they will stand once the batches are committed. */
@@ -109,7 +140,8 @@ function chooseChains(
   const failed = new Set<string>();
   const fresh = new Map<string, string>();
   for (const { batch, members, verdict } of batches) {
-    if (verdict.kind === "failed") for (const call of batch.toolCalls) failed.add(call.occurrenceKey);
+    if (verdict.kind === "failed" || verdict.kind === "held")
+      for (const call of batch.toolCalls) failed.add(call.occurrenceKey);
     if (verdict.kind !== "summarized") continue;
     for (const [i, { call }] of members.entries()) fresh.set(call.occurrenceKey, textFor(verdict.content, i));
   }
@@ -172,7 +204,7 @@ export function commitFlush(
   });
   tally(batches, report);
   deps.saveStats?.();
-  const frontier = frontierAfter(batches, report, indexer);
+  const frontier = frontierAfter(batches, report, indexer, prepared.ageing);
   if (frontier) append(CUSTOM_TYPE_FRONTIER, frontier);
   return report;
 }
@@ -202,6 +234,10 @@ function separateRepeats(
   });
 }
 
+function withoutRepeats({ batch, members }: Pick<PreparedBatch, "batch" | "members">): CapturedBatch {
+  return { ...batch, toolCalls: members.map((member) => member.call) };
+}
+
 function findOriginal(
   member: BatchMember,
   indexer: ToolCallIndexer,
@@ -218,26 +254,59 @@ function findOriginal(
   return { original: original.record, originalKey: original.occurrenceKey };
 }
 
-function judgeSize(item: Omit<PreparedBatch, "verdict">, minBatchChars: number): Verdict | undefined {
+/** Settings that say which batches are worth the work. */
+type SizeConfig = Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "protectTags">;
+
+/**
+ * The verdict on a batch that needs no summariser: nothing new in it, still at work, too small. A batch that is large by
+ * its arguments alone is indexed with its digest, so that those can be condensed.
+ */
+function judgeSize(item: Omit<PreparedBatch, "verdict">, config: SizeConfig): Verdict | undefined {
+  if (item.batch.held) return { kind: "held" };
   if (item.members.length === 0) return { kind: "deduped" };
-  const chars = item.members.reduce((sum, { call }) => sum + contentChars(call.content), 0);
-  return chars < minBatchChars ? { kind: "trivial" } : undefined;
+  const resultChars = item.members.reduce((sum, { call }) => sum + contentChars(call.content), 0);
+  if (resultChars >= config.minBatchChars && resultChars > 0) return undefined;
+  const savings = savedArguments(item, config);
+  if (savings === 0 || resultChars + savings < config.minBatchChars) return { kind: "trivial" };
+  const summary = digestSummary(withoutRepeats(item));
+  const content: BatchSummaryText = { kind: "split", whole: summary.whole, texts: summary.texts ?? [] };
+  return { kind: "summarized", content, summary };
 }
 
-/** A summary counts only where at least one result gets shorter by it. */
-function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | null): Verdict {
+/** Characters that condensing takes off the arguments of the batch's calls, be it later. */
+function savedArguments({ members }: Pick<PreparedBatch, "members">, config: SizeConfig): number {
+  const { condenseArgs, purgeErrors } = config;
+  return members.reduce((sum, { call }) => {
+    const enabled = call.isError ? purgeErrors.enabled : condenseArgs.enabled;
+    const minChars = call.isError ? purgeErrors.minArgChars : condenseArgs.minStringChars;
+    return enabled ? sum + argumentSavings(call.args, minChars) : sum;
+  }, 0);
+}
+
+/** A summary counts only where at least one result, or the arguments of a call, get shorter by it. */
+function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | null, config: SizeConfig): Verdict {
   if (!summary) return { kind: "failed" };
+  const { whole } = summary;
   const fits = (member: BatchMember, text: string) =>
     isWorthwhile(sizeWith(member, text), contentChars(member.call.content));
-  const { whole, texts } = summary;
+  const texts = summary.texts?.map((text, i) => withTagged(text, item.members[i], config));
   if (texts) {
     const content: BatchSummaryText = { kind: "split", whole, texts };
     const worthwhile = item.members.some((member, i) => fits(member, texts[i] ?? ""));
-    return worthwhile ? { kind: "summarized", content, summary } : { kind: "oversized" };
+    return worthwhile || savedArguments(item, config) > 0
+      ? { kind: "summarized", content, summary }
+      : { kind: "oversized" };
   }
-  const carrier = item.members.findLastIndex((member) => fits(member, whole));
+  const tagged = config.protectTags && item.members.some(({ call }) => taggedText(call.resultText) !== "");
+  const carrier = tagged ? -1 : item.members.findLastIndex((member) => fits(member, whole));
   if (carrier < 0) return { kind: "oversized" };
   return { kind: "summarized", content: { kind: "whole", whole, carrier }, summary };
+}
+
+/** What the tool marked as not to be condensed stands below the summary, word for word. */
+function withTagged(text: string, member: BatchMember | undefined, { protectTags }: SizeConfig): string {
+  const tagged = protectTags && member ? taggedText(member.call.resultText) : "";
+  return tagged ? [text, tagged].filter(Boolean).join("\n") : text;
 }
 
 function commitBatch(
@@ -288,12 +357,13 @@ function frontierAfter(
   batches: readonly PreparedBatch[],
   report: FlushReport,
   indexer: ToolCallIndexer,
+  ageing: Ageing,
 ): FrontierEntryData | undefined {
-  const firstFailure = batches.findIndex(({ verdict }) => verdict.kind === "failed");
+  const firstFailure = batches.findIndex(({ verdict }) => verdict.kind === "failed" || verdict.kind === "held");
   const done = firstFailure < 0 ? batches : batches.slice(0, firstFailure);
   const beyond = firstFailure < 0 ? [] : batches.slice(firstFailure);
   const skipped = beyond.filter(({ verdict }) => verdict.kind === "trivial" || verdict.kind === "oversized");
-  const attempted = batches.filter(({ verdict }) => verdict.kind !== "failed");
+  const attempted = batches.filter(({ verdict }) => verdict.kind !== "failed" && verdict.kind !== "held");
   if (attempted.length === 0 && report.chains === 0 && !indexer.hasUncommitted()) return undefined;
 
   const last = done.at(-1)?.batch.toolCalls.at(-1);
@@ -303,6 +373,8 @@ function frontierAfter(
     lastAttemptedToolCallId: last?.toolCallId ?? previous?.lastAttemptedToolCallId ?? null,
     lastAttemptedResultTimestamp: last ? last.resultTimestamp : previous?.lastAttemptedResultTimestamp,
     ...(skippedOccurrenceKeys.length > 0 ? { skippedOccurrenceKeys } : {}),
+    ...(ageing.purgedOccurrenceKeys.length > 0 ? { purgedOccurrenceKeys: ageing.purgedOccurrenceKeys } : {}),
+    ...(ageing.pointers.length > 0 ? { pointers: ageing.pointers } : {}),
     attemptedBatchCount: attempted.length,
     attemptedToolCallCount: attempted.reduce((sum, { batch }) => sum + batch.toolCalls.length, 0),
     rawCharCount: report.rawChars,

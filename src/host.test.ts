@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
-import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { chooseSummarizer, type HostSnapshot, readContext } from "./host.js";
+import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
+import { appenderOf, chooseSummarizer, type HostSnapshot, readContext } from "./host.js";
 import type { ReplyStream, SummaryModel } from "./summarizer.js";
 import type { ContextPruneConfig } from "./types.js";
 
@@ -130,6 +130,10 @@ describe("a request to the summariser", () => {
     expect(inputTokens).toBeGreaterThan(10_000);
   });
 
+  test("asks for no longer an answer than the model can give", async () => {
+    expect((await send({}, model("main", { maxTokens: 4_000 }))).options.maxTokens).toBe(4_000);
+  });
+
   test("gives the stream of the host", async () => {
     const { models, stream } = streamingRegistry();
     expect(await chosen({}, model("main"), models).open(REQUEST, new AbortController().signal)).toBe(stream);
@@ -140,6 +144,21 @@ describe("a request to the summariser", () => {
     const { open } = chosen({}, model("main"), registry as Models);
     await expect(open(REQUEST, new AbortController().signal)).rejects.toThrow("No key for prov");
   });
+});
+
+describe("a request through the older host", () => {
+  test("goes to the provider of the model's API", async () => {
+    const registry: unknown = { getApiKeyAndHeaders: async () => ({ ok: true, apiKey: "k" }) };
+    const { open } = chosen({}, model("main", { api: "nobody-serves-this" }), registry as Models);
+    await expect(open(REQUEST, new AbortController().signal)).rejects.toThrow("nobody-serves-this");
+  });
+});
+
+test("appenderOf appends through the host", () => {
+  const appended: unknown[] = [];
+  const api: unknown = { appendEntry: (...args: unknown[]) => void appended.push(args) };
+  appenderOf(api as ExtensionAPI)("some-type", { some: "data" });
+  expect(appended).toEqual([["some-type", { some: "data" }]]);
 });
 
 describe("readContext", () => {

@@ -1,5 +1,5 @@
 /** All that differs between the hosts, and all that is read from their contexts. */
-import { type Api, type Context, type Model, type SimpleStreamOptions, streamSimple } from "@mariozechner/pi-ai";
+import type { Api, Model } from "@mariozechner/pi-ai";
 import {
   type ContextUsage,
   type ExtensionAPI,
@@ -9,18 +9,13 @@ import {
   type ModelRegistry,
 } from "@mariozechner/pi-coding-agent";
 import type { EntrySource } from "./session/branch.js";
-import type { ReplyStream, SummaryModel } from "./summarizer.js";
-import type { SummaryRequest } from "./summary/prompt.js";
-import type { ContextPruneConfig } from "./types.js";
-
-/** Characters a token is taken to hold when a request is fitted into a window: low, so that it fits. */
-const CHARS_PER_TOKEN = 2.5;
-const MAX_ANSWER_TOKENS = 16_384;
+import type { SummarizerCall } from "./summarizer.js";
 
 /** What the handlers read of a session: it stays readable after the session has been replaced. */
 export interface SessionReader extends EntrySource {
   getSessionId(): string;
   getSessionDir(): string;
+  getCwd(): string;
   getSessionFile(): string | undefined;
   getHeader(): { parentSession?: string } | null;
 }
@@ -38,6 +33,33 @@ export interface HostSnapshot {
   signal: AbortSignal | undefined;
   /** Size of the context as the host knows it; to be asked before the first `await`. */
   usage(): ContextUsage | undefined;
+  /** The user interface where it is a terminal that can show screens, widgets and a status line. */
+  terminal?: ExtensionUIContext;
+  /** The prompt that stands before the messages; to be asked before the first `await`. */
+  systemPrompt?(): string;
+  /** What all extensions have registered; to be asked before the first `await`. */
+  registrations?(): Registrations;
+}
+
+/** Names and owners of what extensions have registered. */
+export interface Registrations {
+  /** Every slash command and tool by name, with the file that it comes from. */
+  commands: readonly Registration[];
+  tools: readonly Registration[];
+}
+
+export interface Registration {
+  name: string;
+  path: string;
+}
+
+/** Reads what extensions have registered. Throws once the session has been replaced. */
+export function registrationsOf(pi: Pick<ExtensionAPI, "getAllTools" | "getCommands">): Registrations {
+  const named = ({ name, sourceInfo }: { name: string; sourceInfo?: { path: string } }) => ({
+    name,
+    path: sourceInfo?.path ?? "",
+  });
+  return { commands: pi.getCommands().map(named), tools: pi.getAllTools().map(named) };
 }
 
 /**
@@ -58,6 +80,8 @@ function snapshot(ctx: ExtensionContext): HostSnapshot {
     models: ctx.modelRegistry,
     model: ctx.model,
     ui: ctx.hasUI ? ctx.ui : undefined,
+    terminal: hasTerminal(ctx) ? ctx.ui : undefined,
+    systemPrompt: () => ctx.getSystemPrompt(),
     agentDir: getAgentDir(),
     cwd: ctx.cwd,
     projectTrusted: isProjectTrusted(ctx),
@@ -66,78 +90,48 @@ function snapshot(ctx: ExtensionContext): HostSnapshot {
   };
 }
 
-/** Appends a custom entry to the session. Throws once the session has been replaced. */
-export function appenderOf(pi: ExtensionAPI): (customType: string, data: unknown) => void {
-  return (customType, data) => pi.appendEntry(customType, data);
+/**
+ * Whether the host draws in a terminal. Only the newer host names its mode; on the older one every mode but the terminal
+ * gives no themes.
+ */
+function hasTerminal(ctx: ExtensionContext): boolean {
+  if ("mode" in ctx && ctx.mode !== undefined) return ctx.mode === "tui";
+  return ctx.hasUI && ctx.ui.getAllThemes().length > 0;
+}
+
+/** What the summariser has cost in this session so far. Tokens as reported, cost in USD. */
+export interface ExternalCost {
+  totalCost: number;
+  inputTokens: number;
+  outputTokens: number;
+}
+
+/** What the extension gives to the host. */
+export interface HostOutlet {
+  /** Appends a custom entry to the session. Throws once the session has been replaced. */
+  appendEntry(customType: string, data: unknown): void;
+  /** Tells other extensions what was spent beside the session's own requests, all told. */
+  announceCost(cost: ExternalCost): void;
+  /** Description of the tool that has this name, be it another extension's; `undefined` where there is none. */
+  toolDescription(name: string): string | undefined;
+}
+
+export function outletOf(pi: ExtensionAPI): HostOutlet {
+  return {
+    appendEntry: (customType, data) => pi.appendEntry(customType, data),
+    announceCost: (cost) => pi.events.emit("cost:external", { source: "pi-condense", ...cost }),
+    toolDescription: (name) => pi.getAllTools().find((tool) => tool.name === name)?.description,
+  };
+}
+
+/** Adds a summariser call to the host's own totals, where it keeps usage of extensions. */
+export function recordUsage(session: object, { model, reported }: Pick<SummarizerCall, "model" | "reported">): void {
+  if (!("appendUsage" in session) || typeof session.appendUsage !== "function") return;
+  const slash = model.indexOf("/");
+  session.appendUsage("pi-condense", model.slice(0, slash), model.slice(slash + 1), reported);
 }
 
 /** Only the newer host asks the user whether a project may bring its own settings. */
 function isProjectTrusted(ctx: object): boolean {
   return !("isProjectTrusted" in ctx) || typeof ctx.isProjectTrusted !== "function" || ctx.isProjectTrusted() !== false;
-}
-
-/** The summariser that the settings name, or why there is none. */
-export type SummarizerChoice =
-  | { kind: "digest" }
-  | { kind: "model"; model: SummaryModel }
-  | { kind: "missing"; reason: string };
-
-export function chooseSummarizer(
-  config: Pick<ContextPruneConfig, "summarizerModel" | "summarizerThinking">,
-  host: HostSnapshot,
-): SummarizerChoice {
-  const name = config.summarizerModel;
-  if (name === "none") return { kind: "digest" };
-  const slash = name.indexOf("/");
-  const model = name === "default" ? host.model : host.models.find(name.slice(0, slash), name.slice(slash + 1));
-  if (!model) {
-    const reason = name === "default" ? "the session has no model" : `summarizerModel names an unknown model: ${name}`;
-    return { kind: "missing", reason };
-  }
-  return { kind: "model", model: bindModel(model, config, host.models) };
-}
-
-function bindModel(
-  model: Model<Api>,
-  { summarizerThinking }: Pick<ContextPruneConfig, "summarizerThinking">,
-  models: ModelRegistry,
-): SummaryModel {
-  const answerTokens = Math.min(model.maxTokens || MAX_ANSWER_TOKENS, MAX_ANSWER_TOKENS);
-  const inputTokens = Math.max(1_000, model.contextWindow - answerTokens);
-  const thinks = model.reasoning && summarizerThinking !== "default" && summarizerThinking !== "off";
-  return {
-    name: `${model.provider}/${model.id}`,
-    maxInputChars: Math.floor(inputTokens * CHARS_PER_TOKEN),
-    open: (request, signal) =>
-      openStream(model, models, request, {
-        signal,
-        maxTokens: answerTokens,
-        maxRetries: 1,
-        cacheRetention: "none",
-        // "off" must not be passed on: some serialisers take it for a level.
-        ...(thinks ? { reasoning: summarizerThinking } : {}),
-      }),
-  };
-}
-
-/** Calls a model as the host itself does: keys, headers and custom providers are the registry's business. */
-async function openStream(
-  model: Model<Api>,
-  models: ModelRegistry,
-  request: SummaryRequest,
-  options: SimpleStreamOptions,
-): Promise<ReplyStream> {
-  const context: Context = {
-    systemPrompt: request.systemPrompt,
-    messages: [{ role: "user", content: [{ type: "text", text: request.text }], timestamp: Date.now() }],
-  };
-  if (streamsItself(models)) return models.streamSimple(model, context, options);
-  const auth = await models.getApiKeyAndHeaders(model);
-  if (!auth.ok) throw new Error(auth.error);
-  return streamSimple(model, context, { ...options, apiKey: auth.apiKey, headers: auth.headers });
-}
-
-/** The newer host's registry streams through the provider that the model belongs to, custom ones included. */
-function streamsItself(models: object): models is { streamSimple: typeof streamSimple } {
-  return "streamSimple" in models && typeof models.streamSimple === "function";
 }

@@ -162,6 +162,11 @@ export class ToolCallIndexer {
     return this.ledger.skipped.has(key);
   }
 
+  /** A frontier has said of the occurrence that it has had its time. */
+  isAged(key: string): boolean {
+    return this.ledger.purged.has(key) || this.ledger.pointers.has(key);
+  }
+
   /** The record that answers for an occurrence, wherever in the file it stands; a repeat gives its original's. */
   getRecord(key: string): ToolCallRecord | undefined {
     return (this.calls.get(key) ?? this.duplicates.get(key)?.original)?.record;

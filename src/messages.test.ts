@@ -8,6 +8,7 @@ import {
   IMAGE_CHARS,
   isAnswer,
   isClosingReply,
+  isText,
   lastAnswerIndex,
   occurrenceKey,
   textOf,
@@ -100,6 +101,15 @@ describe("extractToolResultText", () => {
   });
 });
 
+describe("isText", () => {
+  test("takes a text block with a text, and nothing that merely looks like one", () => {
+    expect(isText(TEXT)).toBe(true);
+    expect(isText({ type: "text" })).toBe(false);
+    expect(isText(Object.assign({ type: "text" }, { text: 7 }))).toBe(false);
+    expect(isText(Object.assign({ type: "caption" }, { text: "hi" }))).toBe(false);
+  });
+});
+
 describe("textOf", () => {
   test("takes plain text as it is", () => {
     expect(textOf("plain")).toBe("plain");
@@ -112,8 +122,8 @@ describe("textOf", () => {
 
 describe("sizes", () => {
   test("text counts by its characters, an image at its flat price, other blocks not at all", () => {
-    const blocks: readonly { type: string }[] = [{ type: "audio" }, IMAGE, ...result([TWELVE]).content];
-    expect(contentChars(blocks)).toBe(12 + IMAGE_CHARS);
+    const blocks: readonly { type: string }[] = [{ type: "audio" }, IMAGE, IMAGE, ...result([TWELVE]).content];
+    expect(contentChars(blocks)).toBe(12 + 2 * IMAGE_CHARS);
   });
 
   test("images are counted", () => {

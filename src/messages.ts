@@ -1,6 +1,7 @@
 /** Reading the host's messages: texts, calls, answers, occurrence keys. Nothing here changes a message. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
+import { CUSTOM_TYPE_SUMMARY } from "./types.js";
 
 /** Characters that one image counts for in every size comparison: pi's own flat estimate (1,200 tokens). */
 export const IMAGE_CHARS = 4800;
@@ -28,6 +29,19 @@ export function isClosingReply(message: AgentMessage): message is AssistantMessa
   return isAssistant(message) && message.stopReason === "stop" && toolCallsOf(message).length === 0;
 }
 
+/** A message that an extension has put into the conversation. */
+type CustomMessage = Extract<AgentMessage, { role: "custom" }>;
+
+/** Summary message of an earlier release: ours, though it stands in the conversation. */
+export function isOwnMessage(message: AgentMessage): message is CustomMessage {
+  return message.role === "custom" && message.customType === CUSTOM_TYPE_SUMMARY;
+}
+
+/** A notice of another extension; one that stands before a run starts it. */
+export function isForeignMessage(message: AgentMessage): message is CustomMessage {
+  return message.role === "custom" && message.customType !== CUSTOM_TYPE_SUMMARY;
+}
+
 /** The tool calls of an assistant message, in order. */
 export function toolCallsOf(message: AssistantMessage): ToolCall[] {
   return Array.isArray(message.content) ? message.content.filter((block) => block.type === "toolCall") : [];
@@ -50,6 +64,11 @@ export function extractToolResultText(message: Pick<ToolResultMessage, "content"
 
 export function isText(block: { type: string }): block is TextContent {
   return block.type === "text" && "text" in block && typeof block.text === "string";
+}
+
+/** Whether some text of an assistant message says anything. */
+export function hasSpeech(content: AssistantMessage["content"]): boolean {
+  return content.some((block) => isText(block) && block.text.trim() !== "");
 }
 
 export function isImage(block: { type: string }): block is ImageContent {

@@ -81,9 +81,9 @@ describe("a result that is written", () => {
     expect(blobs()).toEqual([basename(path)]);
     expect(customs()).toHaveLength(1);
     expect(customs()[0]?.type).toBe(CUSTOM_TYPE_INDEX);
-    const { toolCalls, refs } = customs()[0]?.data as IndexEntryData;
-    expect(refs).toEqual([{ shortId: "t1", toolCallId: "call_1", resultTimestamp: 1_000 }]);
-    expect(toolCalls).toEqual([
+    const index = customs()[0]?.data as IndexEntryData | undefined;
+    expect(index?.refs).toEqual([{ shortId: "t1", toolCallId: "call_1", resultTimestamp: 1_000 }]);
+    expect(index?.toolCalls).toEqual([
       {
         toolCallId: "call_1",
         toolName: "fetch",
@@ -130,17 +130,23 @@ describe("a result that is written", () => {
     expect(indexer.getRecord(call.occurrenceKey)).toMatchObject({ resultPreview: "" });
   });
 
-  test.each(["../../../etc/passwd", "a/b", "..", "", "CON", "x".repeat(5_000), "é💥", "call\0"])(
-    "stands in the blob folder whatever its id is: %p",
-    (id) => {
-      const call = captured(id);
-      expect(spillOversized([batch(call)], deps)).toEqual([]);
-      const { spillPath = "" } = indexer.getRecord(call.occurrenceKey) ?? {};
-      expect(dirname(spillPath)).toBe(blobDir);
-      expect(blobs()).toEqual([basename(spillPath)]);
-      expect(fs.readdirSync(sessionDir)).toEqual([basename(blobDir)]);
-    },
-  );
+  test.each([
+    ["a way out", "../../../etc/passwd"],
+    ["a folder", "a/b"],
+    ["dots", ".."],
+    ["nothing", ""],
+    ["a device", "CON"],
+    ["very long", "x".repeat(5_000)],
+    ["not ASCII", "é💥"],
+    ["a null character", "call\0"],
+  ])("stands in the blob folder where its id is %s", (_name, id) => {
+    const call = captured(id);
+    expect(spillOversized([batch(call)], deps)).toEqual([]);
+    const { spillPath = "" } = indexer.getRecord(call.occurrenceKey) ?? {};
+    expect(dirname(spillPath)).toBe(blobDir);
+    expect(blobs()).toEqual([basename(spillPath)]);
+    expect(fs.readdirSync(sessionDir)).toEqual([basename(blobDir)]);
+  });
 
   test("each in a file of its own, in one batch or several, also under one id", () => {
     const calls = ["a", "b", "c"].map((id, i) => captured(id, `${id}${TEXT}`, { resultTimestamp: i }));

@@ -161,6 +161,14 @@ describe("a condensed result", () => {
     expect(textsOf(rendered)).toMatchObject([{ text: expect.stringContaining("t1 condensed") }, { text: `${LONG}!` }]);
   });
 
+  test("is not a second one under the very same key", () => {
+    const twice = [user(1), assistant(2, ["c1", "c1"]), result("c1", 3), result("c1", 3, `${LONG}!`), assistant(4, [])];
+    expect(textsOf(pruneMessages(deepFreeze(twice), planOf([record("c1", 3)])))).toMatchObject([
+      { text: expect.stringContaining("t1 condensed") },
+      { text: `${LONG}!` },
+    ]);
+  });
+
   test("that repeats another points to it", () => {
     const alias = { newToolCallId: "c2", newResultTimestamp: 5, originalToolCallId: "c1", originalResultTimestamp: 3 };
     const plan = planOf([record("c1", 3)], [{ ...alias, shortId: "t2" }]);
@@ -214,6 +222,12 @@ describe("a summary message of an earlier release", () => {
       { text: expect.stringMatching(/^\[t1 .*\nfirst$/) },
       { text: expect.stringMatching(/^\[t2 .*\nsecond$/) },
     ]);
+  });
+
+  test("goes also where its refs name calls by their bare ids", () => {
+    const bare = refs.map(({ shortId, toolCallId }) => ({ shortId, toolCallId }));
+    const plan = planOf([record("c1"), record("c2")], [], { text, refs: bare });
+    expect(pruneMessages(deepFreeze([...turn, message]), plan)).toHaveLength(5);
   });
 
   test("stays where one of the results is gone", () => {
@@ -291,6 +305,12 @@ describe("applyRender", () => {
   test("gives the other array where the last message goes", () => {
     const messages = turn();
     const rendered = messages.slice(0, -1);
+    expect(applyRender(messages, rendered)).toBe(rendered);
+  });
+
+  test("gives the other array where a message comes behind the others", () => {
+    const messages = turn();
+    const rendered = [...messages, user(5)];
     expect(applyRender(messages, rendered)).toBe(rendered);
   });
 

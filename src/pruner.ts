@@ -3,25 +3,41 @@
  * that a request with nothing to condense costs one look at its messages.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
+import { CallPairing } from "./call-pairing.js";
 import { applyChainCompressions, type ChainPruneOptions } from "./chain-range-prune.js";
-import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey, textOf } from "./messages.js";
+import {
+  contentChars,
+  isAssistant,
+  isOwnMessage,
+  isToolResult,
+  lastAnswerIndex,
+  occurrenceKey,
+  textOf,
+} from "./messages.js";
+import { type ArgumentOptions, condenseArguments } from "./render/arguments.js";
 import type { RenderPlan, Replacement } from "./render/plan.js";
 import { repairTranscript } from "./render/repair.js";
-import { CUSTOM_TYPE_SUMMARY } from "./types.js";
 
-/**
- * The messages as they are to be sent. Neither the array nor anything in it is changed.
- * @param onUnresolved told of each compressed chain whose messages could not be made out, and which stays raw
- */
-export function pruneMessages(
-  messages: AgentMessage[],
-  plan: RenderPlan,
-  onUnresolved?: ChainPruneOptions["onUnresolved"],
-): AgentMessage[] {
+/** What a render may be told besides its plan. */
+export interface RenderOptions {
+  /** Told of each compressed chain whose messages could not be made out, and which stays raw. */
+  onUnresolved?: ChainPruneOptions["onUnresolved"];
+  /** The messages are a part of the conversation that the model has seen to its end. */
+  allSeen?: boolean;
+}
+
+/** The messages as they are to be sent. Neither the array nor anything in it is changed. */
+export function pruneMessages(messages: AgentMessage[], plan: RenderPlan, options: RenderOptions = {}): AgentMessage[] {
   const { stripFinalAssistantThinking } = plan;
-  const stubbed = replaceResults(messages, plan);
+  const seen = options.allSeen ? messages.length : lastAnswerIndex(messages);
+  const condensed = condenseCallArguments(messages, plan, seen);
+  const stubbed = replaceResults(condensed, plan, seen);
   const folded = foldLegacySummaries(stubbed, plan);
-  const compressed = applyChainCompressions(folded, plan.chains, { stripFinalAssistantThinking, onUnresolved });
+  const compressed = applyChainCompressions(folded, plan.chains, {
+    stripFinalAssistantThinking,
+    onUnresolved: options.onUnresolved,
+  });
   return repairTranscript(compressed);
 }
 
@@ -44,17 +60,60 @@ export function applyRender(messages: AgentMessage[], rendered: AgentMessage[]):
   return undefined;
 }
 
+/** Long strings in the arguments of finished calls become markers; calls whose result is unseen are left alone. */
+function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
+  if (plan.arguments.size === 0) return messages;
+  const pairing = new CallPairing();
+  const optionsOf = new Map<ToolCall, ArgumentOptions>();
+  const turns = new Map<number, AssistantMessage>();
+  let turn = -1;
+  for (let i = 0; i < Math.min(seen, messages.length); i++) {
+    const message = messages[i];
+    if (message && isAssistant(message)) {
+      pairing.open(message);
+      turn = i;
+    } else if (message && isToolResult(message)) {
+      const call = pairing.take(message.toolCallId);
+      const options = call && plan.arguments.get(occurrenceKey(message.toolCallId, message.timestamp));
+      const owner = messages[turn];
+      if (!options || !owner || !isAssistant(owner)) continue;
+      optionsOf.set(call, options);
+      turns.set(turn, owner);
+    }
+  }
+  let rendered: AgentMessage[] | undefined;
+  for (const [index, owner] of turns) {
+    const changed = withCondensedArguments(owner, optionsOf);
+    if (changed === owner) continue;
+    rendered ??= messages.slice();
+    rendered[index] = changed;
+  }
+  return rendered ?? messages;
+}
+
+function withCondensedArguments(
+  message: AssistantMessage,
+  optionsOf: ReadonlyMap<ToolCall, ArgumentOptions>,
+): AssistantMessage {
+  const content = message.content.map((block) => {
+    const options = block.type === "toolCall" ? optionsOf.get(block) : undefined;
+    if (block.type !== "toolCall" || !options) return block;
+    const condensed = condenseArguments(block.arguments, options);
+    return condensed === block.arguments ? block : { ...block, arguments: condensed };
+  });
+  return content.some((block, i) => block !== message.content[i]) ? { ...message, content } : message;
+}
+
 /** Results the model has answered take their stub, unless that would be longer than what stands there. */
-function replaceResults(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
+function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
   if (plan.replacements.size === 0) return messages;
-  const answered = lastAnswerIndex(messages);
   const ambiguous = ambiguousBareIds(messages, plan);
   const used = new Set<string>();
   let rendered: AgentMessage[] | undefined;
   for (const [i, message] of messages.entries()) {
     if (!isToolResult(message) || !plan.toolCallIds.has(message.toolCallId)) continue;
     const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
-    if (!replacement || used.has(replacement.occurrenceKey) || (i > answered && !replacement.eager)) continue;
+    if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
     if (replacement.text.length >= contentChars(message.content)) continue;
     rendered ??= messages.slice();
@@ -96,7 +155,7 @@ function foldLegacySummaries(messages: AgentMessage[], plan: RenderPlan): AgentM
     present.add(occurrenceKey(message.toolCallId, message.timestamp)).add(message.toolCallId);
   }
   const kept = messages.filter((message) => {
-    if (message.role !== "custom" || message.customType !== CUSTOM_TYPE_SUMMARY) return true;
+    if (!isOwnMessage(message)) return true;
     const keys = plan.legacySummaries.get(textOf(message.content));
     return !keys?.every((key) => plan.replacements.has(key) && present.has(key));
   });

@@ -3,8 +3,10 @@ import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
 import { matchesOf, pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery.js";
+import { condensedStrings } from "./render/arguments.js";
 import type { SessionState } from "./session-state.js";
 import { describeCall } from "./summary/describe.js";
+import { grouped } from "./summary/text.js";
 import { QUERY_TOOL_NAME } from "./types.js";
 
 const Parameters = Type.Object({
@@ -19,15 +21,19 @@ const Parameters = Type.Object({
     }),
   ),
   limit: Type.Optional(Type.Integer({ minimum: 1, description: "Most characters to return of each output." })),
+  args: Type.Optional(Type.Boolean({ description: "Return the arguments of the calls instead of their output." })),
   pattern: Type.Optional(
     Type.String({ description: "Regular expression: return only the lines that match, with their line numbers." }),
   ),
 });
 
+/** Smallest `minStringChars` that the settings allow: what may have been condensed under any of them. */
+const SHORTEST_CONDENSED = 100;
+
 /** Constant for the whole session: a description that changed would cost the provider's prompt cache. */
-const DESCRIPTION = `Return the original output of tool calls that were condensed in this conversation. A condensed result looks like this:
+export const QUERY_TOOL_DESCRIPTION = `Return the original output of tool calls that were condensed in this conversation. A condensed result looks like this:
 [t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: ${QUERY_TOOL_NAME} t12]
-Use it when the summary below such a line is not enough. Long outputs come in pages: pass the offset that the answer names, or a pattern to find lines.`;
+Use it when the summary below such a line is not enough. Long outputs come in pages: pass the offset that the answer names, or a pattern to find lines. In the arguments of earlier calls, <condensed-args chars="30000" ref="t12"/> stands for a long text: pass args to get it, and never write such a marker yourself.`;
 
 /** Gives the session's state, brought up to date; `undefined` once the session has been replaced. */
 export type StateAccess = () => SessionState | undefined;
@@ -39,7 +45,7 @@ export function createQueryTool(access: StateAccess): ToolDefinition<typeof Para
   return {
     name: QUERY_TOOL_NAME,
     label: "Recover condensed output",
-    description: DESCRIPTION,
+    description: QUERY_TOOL_DESCRIPTION,
     promptSnippet: "Return the original output of condensed tool calls by their refs (t12)",
     parameters: Parameters,
     async execute(_toolCallId, params) {
@@ -57,12 +63,14 @@ export function createQueryTool(access: StateAccess): ToolDefinition<typeof Para
   };
 }
 
-function answer(output: RecoveredOutput, params: QueryParameters, share: number): (TextContent | ImageContent)[] {
+function answer(found: RecoveredOutput, params: QueryParameters, share: number): (TextContent | ImageContent)[] {
+  const output = params.args ? withArguments(found) : found;
   const { record, name } = output;
-  const title = `${name}: ${describeCall(record.toolName, record.args)}${record.isError ? ", error" : ""}`;
+  const what = params.args ? ", arguments" : record.isError ? ", error" : "";
+  const title = `${name}: ${describeCall(record.toolName, record.args)}${what}`;
   if (params.pattern !== undefined) return [text(matches(output, title, params.pattern))];
   const page = pageOf(output.text, { offset: params.offset, limit: params.limit, share });
-  const range = `characters ${number(page.start)} to ${number(page.end)} of ${number(page.total)}`;
+  const range = `characters ${grouped(page.start)} to ${grouped(page.end)} of ${grouped(page.total)}`;
   const next = page.end < page.total ? `; next page: offset ${page.end}` : "";
   // The body has a block of its own, so that it is the original and nothing else.
   const body = page.body ? [text(page.body)] : [];
@@ -70,18 +78,22 @@ function answer(output: RecoveredOutput, params: QueryParameters, share: number)
   return [text(`[${title}; ${range}${next}]`), ...body, ...note, ...(page.start === 0 ? output.images : [])];
 }
 
+/** The arguments in the place of the output: the one long string by itself, or all of them as JSON. */
+function withArguments(found: RecoveredOutput): RecoveredOutput {
+  const strings = condensedStrings(found.args, SHORTEST_CONDENSED);
+  const [only] = strings;
+  const text = strings.length === 1 && only !== undefined ? only : JSON.stringify(found.args, null, 2);
+  return { ...found, text, images: [], note: undefined };
+}
+
 function matches(output: RecoveredOutput, title: string, pattern: string): string {
   const { body, count, shown } = matchesOf(output.text, pattern);
-  const total = `${number(output.text.length)} characters in all`;
-  const cut = shown < count ? `, the first ${number(shown)} shown` : "";
-  const header = `[${title}; ${total}; lines that match ${pattern}: ${number(count)}${cut}]`;
+  const total = `${grouped(output.text.length)} characters in all`;
+  const cut = shown < count ? `, the first ${grouped(shown)} shown` : "";
+  const header = `[${title}; ${total}; lines that match ${pattern}: ${grouped(count)}${cut}]`;
   return body ? `${header}\n${body}` : header;
 }
 
 function text(value: string): TextContent {
   return { type: "text", text: value };
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }

@@ -9,6 +9,7 @@ import { nearest } from "./nearest.js";
 import { findOriginals, type OriginalResult } from "./session/originals.js";
 import type { SessionState } from "./session-state.js";
 import { readSpill } from "./spill.js";
+import { splitsPair } from "./summary/text.js";
 import type { ToolCallRecord } from "./types.js";
 
 /** Milliseconds that a pattern may take: a model's regular expression must not be able to hang the host. */
@@ -19,6 +20,8 @@ export interface RecoveredOutput {
   /** Ref of the occurrence, or its raw id where it has none. */
   name: string;
   record: ToolCallRecord;
+  /** Arguments of this very call; a repeat may have others than its original. */
+  args: Record<string, unknown>;
   text: string;
   images: ImageContent[];
   /** What is missing of it, where it is not whole. */
@@ -59,7 +62,14 @@ export function recover(name: string, sources: RecoverySources): Recovery {
   const outputs = keys.flatMap((key) => {
     const record = indexer.getRecord(key);
     return record
-      ? [{ name: indexer.refOf(key) ?? record.toolCallId, record, ...bodyOf(record, sources) }]
+      ? [
+          {
+            name: indexer.refOf(key) ?? record.toolCallId,
+            record,
+            args: argsOf(key, record, sources),
+            ...bodyOf(record, sources),
+          },
+        ]
       : droppedOutputs(key, sources);
   });
   const found = outputs.length > 0 ? outputs : droppedOutputs(wanted, sources);
@@ -79,6 +89,7 @@ function droppedOutputs(key: string, { indexer, entries }: RecoverySources): Rec
     .filter(isDropped)
     .map(({ message, args }) => ({
       name: message.toolCallId,
+      args,
       record: {
         toolCallId: message.toolCallId,
         toolName: message.toolName,
@@ -111,6 +122,11 @@ function bodyOf(
   if (record.resultPreview === undefined) return { text: "", images };
   const note = "only this preview is left: the file with the full output and the session's own copy are gone";
   return { text: record.resultPreview, images, note };
+}
+
+function argsOf(key: string, record: ToolCallRecord, { entries }: RecoverySources): Record<string, unknown> {
+  if (key === occurrenceKey(record.toolCallId, record.resultTimestamp)) return record.args;
+  return findOriginals(entries, key)[0]?.args ?? record.args;
 }
 
 function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: readonly SessionEntry[]) {
@@ -169,10 +185,6 @@ function alignedStart(text: string, index: number): number {
 function alignedEnd(text: string, start: number, end: number): number {
   if (!splitsPair(text, end)) return end;
   return end - 1 > start ? end - 1 : end + 1;
-}
-
-function splitsPair(text: string, index: number): boolean {
-  return (text.charCodeAt(index - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(index) & 0xfc00) === 0xdc00;
 }
 
 /** Lines of a text that match a pattern, each headed by its number. */

@@ -1,9 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { Api, AssistantMessage, AssistantMessageEvent, Context, Model } from "@mariozechner/pi-ai";
+import type {
+  Api,
+  AssistantMessage,
+  AssistantMessageEvent,
+  Context,
+  Model,
+  SimpleStreamOptions,
+} from "@mariozechner/pi-ai";
 import { until } from "../test/support/hosts.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../test/support/simulated-session.js";
 import type { HostSnapshot } from "./host.js";
@@ -36,7 +43,7 @@ function assistant(
 function run(start: number, ids: readonly string[], toolName = "read"): AgentMessage[] {
   let clock = start;
   const turns = ids.flatMap((id): AgentMessage[] => {
-    const content = [{ type: "text" as const, text: `line of ${id}\n`.repeat(250) }];
+    const content = [{ type: "text" as const, text: `line of ${id}\n`.repeat(500) }];
     const result = { role: "toolResult" as const, toolCallId: id, toolName, content, isError: false };
     return [
       assistant(++clock, [{ type: "toolCall", id, name: toolName, arguments: { path: `${id}.ts` } }], "toolUse"),
@@ -50,6 +57,8 @@ function run(start: number, ids: readonly string[], toolName = "read"): AgentMes
 /** A summariser whose replies a test gives, at once or later. */
 class Summariser {
   readonly requests: Context[] = [];
+  /** Signals of the requests, in their order. */
+  readonly signals: (AbortSignal | undefined)[] = [];
   /** Settles the calls in the order in which they came; later ones are answered at once where it is a message. */
   private readonly waiting: ((message: AssistantMessage) => void)[] = [];
   private automatic: (() => AssistantMessage) | undefined;
@@ -58,8 +67,9 @@ class Summariser {
 
   readonly models: HostSnapshot["models"] = Summariser.asModels({
     find: () => undefined,
-    streamSimple: (_model: Model<Api>, context: Context): ReplyStream => {
+    streamSimple: (_model: Model<Api>, context: Context, options?: SimpleStreamOptions): ReplyStream => {
       this.requests.push(context);
+      this.signals.push(options?.signal);
       const message = new Promise<AssistantMessage>((resolve) => {
         if (this.automatic) resolve(this.automatic());
         else this.waiting.push(resolve);
@@ -78,6 +88,11 @@ class Summariser {
   answer(text: string, stopReason: AssistantMessage["stopReason"] = "stop"): void {
     this.automatic = () => assistant(1, text ? [{ type: "text", text }] : [], stopReason);
     for (const settle of this.waiting.splice(0)) settle(this.automatic());
+  }
+
+  /** Answers the call that has waited longest. */
+  answerNext(text: string): void {
+    this.waiting.shift()?.(assistant(1, [{ type: "text", text }], "stop"));
   }
 
   private static asModel(fields: object): Model<Api> {
@@ -141,6 +156,36 @@ describe("requests", () => {
     const session = sessionWith(DIGEST);
     await session.play(run(1, ["c1"], QUERY_TOOL_NAME));
     expect(await resultsSent(session)).toEqual(["line of"]);
+  });
+
+  test("are not needed for a flush: the end of a turn does", async () => {
+    const session = sessionWith(DIGEST);
+    for (const message of run(1, ["c1"])) session.add(message);
+    await session.pruner.turnEnded(session.host);
+    expect(count(session.tree, CUSTOM_TYPE_FRONTIER)).toBe(1);
+  });
+
+  test("leave what stands behind the last closing reply to the next one, after a restart too", async () => {
+    const tree = new EntryTree();
+    const open = run(100, ["c2", "c3"]).slice(0, -1);
+    for (const message of [...run(1, ["c1"]), ...open]) tree.appendMessage(message);
+    const session = sessionWith(DIGEST, undefined, tree);
+    expect(await resultsSent(session)).toEqual(["[t1 condensed:", "line of", "line of"]);
+  });
+
+  test("give a flush that was cut short its frontier", async () => {
+    const session = sessionWith(DIGEST);
+    await session.play(run(1, ["c1"]));
+    const tree = new EntryTree();
+    for (const entry of session.tree.getEntries()) {
+      if (entry.type === "message") tree.appendMessage(entry.message);
+      else if (entry.type === "custom" && entry.customType !== CUSTOM_TYPE_FRONTIER)
+        tree.appendCustom(entry.customType, entry.data);
+    }
+    const again = sessionWith(DIGEST, undefined, tree);
+    expect(await resultsSent(again)).toEqual(["[t1 condensed:"]);
+    expect(count(tree, CUSTOM_TYPE_INDEX)).toBe(1);
+    expect(count(tree, CUSTOM_TYPE_FRONTIER)).toBe(1);
   });
 
   test("find pending output again after a restart", async () => {
@@ -293,6 +338,20 @@ describe("a summary that is under way", () => {
     expect(session.notices).toEqual([]);
   });
 
+  test("is dropped with those of the same flush that were there already", async () => {
+    const summariser = new Summariser();
+    const session = sessionWith({ summarizerConcurrency: 1 }, summariser);
+    await session.play(run(1, ["c1", "c2"]));
+    summariser.answerNext("[1] short");
+    await until(() => summariser.requests.length === 2);
+    session.pruner.startSession(session.host);
+    expect(summariser.signals[1]?.aborted).toBe(true);
+    summariser.answerNext("[1] short");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(typesIn(session.tree)).toEqual([]);
+    expect(statusOf(session)).toMatchObject({ flushing: false, pendingCalls: 2 });
+  });
+
   test("is dropped for what a move in the tree has taken away, and kept for the rest", async () => {
     const summariser = new Summariser();
     const session = sessionWith({ pruneOn: "on-demand", summarizerConcurrency: 2 }, summariser);
@@ -330,6 +389,178 @@ describe("a summary that is under way", () => {
       CUSTOM_TYPE_FRONTIER,
     ]);
   });
+});
+
+describe("a flush at a request", () => {
+  test("condenses what the session holds, not what another extension has made of it", async () => {
+    const session = sessionWith(DIGEST);
+    for (const message of run(1, ["c1"])) session.add(message);
+    const changed = structuredClone(session.messages()).map((message) =>
+      message.role === "toolResult" ? { ...message, content: [{ type: "text" as const, text: "cut" }] } : message,
+    );
+    await session.pruner.renderRequest(session.host, changed);
+    expect(session.state().indexer.getRecord("c1@3")?.resultText).toBe("line of c1\n".repeat(500));
+  });
+
+  test("takes what the request holds where the session file lags behind", async () => {
+    const session = sessionWith(DIGEST);
+    await session.pruner.renderRequest(session.host, run(1, ["c1"]));
+    expect(session.state().indexer.getRecord("c1@3")?.resultText).toBe("line of c1\n".repeat(500));
+  });
+});
+
+describe("a budget", () => {
+  const OVER = { tokens: 90_000, contextWindow: 100_000, percent: 90 };
+  const BUDGET: Settings = { pruneOn: "on-demand", autoBudgetThreshold: 0.8 };
+  /** Three turns, the last of which nobody has answered. */
+  const OPEN_RUN = run(1, ["c1", "c2", "c3"]).slice(0, -1);
+
+  test("that is reached in the midst of a run has what is answered condensed, whatever pruneOn says", async () => {
+    const session = sessionWith({ ...DIGEST, ...BUDGET });
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => OVER;
+    await session.pruner.turnEnded(session.host);
+    expect(await resultsSent(session)).toEqual(["[t1 condensed:", "[t2 condensed:", "line of"]);
+    expect(session.notices).toEqual([expect.stringContaining("2 pending turns")]);
+  });
+
+  test("that is not reached does nothing", async () => {
+    const session = sessionWith({ ...DIGEST, ...BUDGET });
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => ({ ...OVER, tokens: 79_999 });
+    await session.pruner.turnEnded(session.host);
+    expect(await resultsSent(session)).toEqual(["line of", "line of", "line of"]);
+    expect(session.notices).toEqual([]);
+  });
+
+  test("is off by default, however full the window is", async () => {
+    const session = sessionWith({ ...DIGEST, pruneOn: "on-demand" });
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => ({ ...OVER, tokens: 100_000 });
+    await session.pruner.turnEnded(session.host);
+    expect(await resultsSent(session)).toEqual(["line of", "line of", "line of"]);
+  });
+
+  test("holds up the next request until its summaries are there, and only that flush does", async () => {
+    const summariser = new Summariser();
+    const session = sessionWith({ ...BUDGET, summarizerConcurrency: 2 }, summariser);
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => OVER;
+    await session.pruner.turnEnded(session.host);
+    let left = false;
+    const leaving = resultsSent(session).then((results) => {
+      left = true;
+      return results;
+    });
+    await until(() => summariser.requests.length === 2);
+    expect(left).toBe(false);
+    summariser.answerNext("[1] short");
+    summariser.answerNext("[1] short");
+    expect(await leaving).toEqual(["[t1 condensed:", "[t2 condensed:", "line of"]);
+
+    session.host.usage = () => undefined;
+    session.add(assistant(90, [{ type: "text", text: "done" }], "stop"));
+    void session.pruner.flushNow(session.host);
+    expect((await resultsSent(session)).at(-1)).toBe("line of");
+    expect(summariser.requests).toHaveLength(3);
+  });
+
+  test("lets the request go when the user ends the run", async () => {
+    const summariser = new Summariser();
+    const session = sessionWith(BUDGET, summariser);
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => OVER;
+    await session.pruner.turnEnded(session.host);
+    const controller = new AbortController();
+    session.host.signal = controller.signal;
+    const leaving = resultsSent(session);
+    controller.abort();
+    expect(await leaving).toEqual(["line of", "line of", "line of"]);
+  });
+
+  test("says nothing where every turn is condensed anyway", async () => {
+    const session = sessionWith({ ...DIGEST, ...BUDGET, pruneOn: "every-turn" });
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => OVER;
+    await session.pruner.turnEnded(session.host);
+    expect(await resultsSent(session)).toEqual(["[t1 condensed:", "[t2 condensed:", "line of"]);
+    expect(session.notices).toEqual([]);
+  });
+
+  test("does not fire twice on one figure, but again with a newer one", async () => {
+    const summariser = new Summariser();
+    summariser.answer("", "error");
+    const session = sessionWith(BUDGET, summariser);
+    for (const message of OPEN_RUN) session.add(message);
+    session.host.usage = () => OVER;
+    for (let i = 0; i < 3; i++) {
+      await session.pruner.turnEnded(session.host);
+      await session.request();
+    }
+    expect(summariser.requests).toHaveLength(2);
+    for (const message of run(100, ["c4"])) session.add(message);
+    await session.pruner.turnEnded(session.host);
+    await landed(session);
+    expect(summariser.requests).toHaveLength(2 + 4);
+  });
+
+  test("with nothing left to condense is told once and disturbs nobody", async () => {
+    const session = sessionWith({ ...DIGEST, ...BUDGET });
+    session.host.usage = () => OVER;
+    await session.play(run(1, ["c1"]));
+    await session.play(run(100, []));
+    await session.play(run(200, []));
+    expect(session.notices.filter((notice) => notice.includes("nothing"))).toHaveLength(1);
+  });
+});
+
+describe("oversized output", () => {
+  const SPILL: Settings = { ...DIGEST, pruneOn: "on-demand", spillThreshold: 5000 };
+
+  function folder(): string {
+    return mkdtempSync(join(tmpdir(), "pi-condense-sessions-"));
+  }
+
+  test("goes to a file before the first request that would carry it", async () => {
+    const dir = folder();
+    const session = sessionWith(SPILL, undefined, new EntryTree(dir));
+    const requests = await session.play(run(1, ["c1"]).slice(0, 3));
+    const [result] = requests.at(-1)?.sent.filter(isToolResult) ?? [];
+    const stub = extractToolResultText(result ?? { content: [] });
+    const path = /The whole output is in (\S+):/.exec(stub)?.[1] ?? "";
+    expect(path).toStartWith(dir);
+    expect(readFileSync(path, "utf8")).toBe("line of c1\n".repeat(500));
+  });
+
+  test("goes there also where the request comes before anything else", async () => {
+    const session = sessionWith(SPILL, undefined, new EntryTree(folder()));
+    for (const message of run(1, ["c1"]).slice(0, 3)) session.add(message);
+    expect(await resultsSent(session)).toEqual(["[t1 condensed:"]);
+  });
+
+  test("stays in the context where it cannot be written, and that is told once", async () => {
+    const dir = folder();
+    // A file where the folder would have to be.
+    writeFileSync(join(dir, "simulated-blobs"), "");
+    const session = sessionWith(SPILL, undefined, new EntryTree(dir));
+    await session.play(run(1, ["c1", "c2"]));
+    expect(await resultsSent(session)).toEqual(["line of", "line of"]);
+    expect(session.notices).toEqual([expect.stringContaining("stays in the context")]);
+  });
+
+  test("stays in the context of a session that is not kept", async () => {
+    const session = sessionWith(SPILL);
+    await session.play(run(1, ["c1"]));
+    expect(await resultsSent(session)).toEqual(["line of"]);
+    expect(session.notices).toEqual([]);
+  });
+});
+
+test("a long session without a model compresses its closed chains and has nothing to tell", async () => {
+  const session = sessionWith(DIGEST);
+  for (let i = 0; i < 9; i++) await session.play(run(1 + 10_000 * i, [`c${i}`, `d${i}`]));
+  expect(statusOf(session)?.chains).toBeGreaterThan(0);
+  expect(session.notices).toEqual([]);
 });
 
 describe("after the end of the session", () => {
@@ -409,6 +640,13 @@ describe("a summariser in trouble", () => {
     expect(statusOf(session.restart())?.stats).toEqual(spent);
   });
 
+  test("that is no model at all is nothing to tell where there is nothing to condense", async () => {
+    const session = sessionWith({});
+    await session.play(run(1, []));
+    await session.play(run(100, []));
+    expect(session.notices).toEqual([]);
+  });
+
   test("that is no model at all is told once and leaves everything raw and pending", async () => {
     const session = sessionWith({});
     for (const start of [1, 100, 200]) await session.play(run(start, [`c${start}`]));
@@ -439,6 +677,26 @@ describe("trouble in the extension itself", () => {
     const requests = [...(await session.play(run(1, ["c1"]))), ...(await session.play(run(100, ["c2"])))];
     for (const { raw, sent } of requests) expect(sent).toEqual(raw);
     expect(session.notices).toEqual([expect.stringContaining("disk full")]);
+  });
+
+  test("is written down once, however often it comes", async () => {
+    class Flaky extends EntryTree {
+      broken = false;
+      override getLeafId = (): string | null => {
+        if (this.broken) throw new Error("cannot read the leaf");
+        return this.getEntries().at(-1)?.id ?? null;
+      };
+    }
+    const tree = new Flaky();
+    const session = sessionWith(DIGEST, undefined, tree);
+    tree.broken = true;
+    for (const message of run(1, ["c1"])) session.add(message);
+    for (let i = 0; i < 3; i++) {
+      const { raw, sent } = await session.request();
+      expect(sent).toEqual(raw);
+    }
+    expect(session.notices).toEqual([expect.stringContaining("cannot read the leaf")]);
+    expect(count(tree, CUSTOM_TYPE_DIAGNOSTIC)).toBe(1);
   });
 
   test("without a user interface is silent and harms nobody", async () => {

@@ -1,19 +1,26 @@
 /** The handlers that drive one session after the other. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { DEFAULT_CONFIG, type SettingValue } from "./config.js";
+import { DEFAULT_CONFIG } from "./config.js";
+import { estimateTokens } from "./context-metrics.js";
 import type { FlushReport } from "./flush.js";
 import { type FlushRequest, FlushRunner } from "./flush-runner.js";
-import { chooseSummarizer, type HostSnapshot } from "./host.js";
-import type { AppendEntry } from "./indexer.js";
-import { isAnswer, isAssistant } from "./messages.js";
+import { type HostOutlet, type HostSnapshot, recordUsage } from "./host.js";
+import { chooseSummarizer } from "./host-models.js";
+import { contentChars, isAnswer, isAssistant, isToolResult, lastAnswerIndex } from "./messages.js";
 import { spillOversized } from "./oversized.js";
 import { createProtection, type Protection } from "./protection.js";
 import { applyRender, pruneMessages } from "./pruner.js";
+import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
+import { markerRefs } from "./render/arguments.js";
+import { capImages } from "./render/images.js";
+import type { RenderPlan } from "./render/plan.js";
 import { BudgetWatch } from "./session/budget-watch.js";
 import { loadSettings, saveSettings } from "./session/settings-file.js";
 import { type ChainListing, SessionState } from "./session-state.js";
+import type { SettingValue } from "./settings-rows.js";
+import type { SummarizerCall } from "./summarizer.js";
 import { flushMark } from "./triggers.js";
-import type { ContextPruneConfig, StatsEntryData } from "./types.js";
+import { type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
 
 export type { ChainListing };
 
@@ -23,10 +30,16 @@ export const SHUTDOWN_WAIT_MS = 10_000;
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
 export const BUDGET_WAIT_MS = 60_000;
 
+/** Tokens of a window that are left for the system prompt, the tools and the answer; pi's own reserve. */
+const WINDOW_RESERVE = 16_384;
+
 /** What `/pruner status` shows. */
 export interface PrunerStatus {
   config: ContextPruneConfig;
   pendingCalls: number;
+  pendingChars: number;
+  /** Results that the model has not answered yet. */
+  unseenResults: number;
   condensedCalls: number;
   repeats: number;
   /** Compressed chains that take effect. */
@@ -35,6 +48,14 @@ export interface PrunerStatus {
   keptChars: number;
   stats: Readonly<StatsEntryData>;
   flushing: boolean;
+}
+
+/** What a request would carry, beside what it is made from. */
+export interface ContextView {
+  raw: readonly AgentMessage[];
+  sent: readonly AgentMessage[];
+  plan: RenderPlan;
+  isProtected: Protection;
 }
 
 /** One session and what runs for it. */
@@ -48,9 +69,19 @@ interface ActiveSession {
   urgent: boolean;
   /** Results that could not be written to a blob; they are not tried again in this process. */
   unspillable: Set<string>;
+  /** The tool that answers for refs is this extension's; unknown until it is first asked. */
+  ownsQueryTool?: boolean;
+  /** Window (tokens) that the context was last found to fit into. */
+  fittedWindow?: number;
 }
 
-type FlushWork = Pick<FlushRequest, "pending" | "messages" | "compactAll">;
+/** The lists of messages that the host is about to summarise. */
+export interface CompactionLists {
+  messagesToSummarize: AgentMessage[];
+  turnPrefixMessages: AgentMessage[];
+}
+
+type FlushWork = Pick<FlushRequest, "pending" | "messages" | "compactAll" | "mustFree" | "onProgress">;
 
 /** The extension. No handler throws: trouble leaves the raw context, one notice and one diagnostic entry. */
 export class Pruner {
@@ -59,7 +90,11 @@ export class Pruner {
   private compiled: { config: ContextPruneConfig; cwd: string; isProtected: Protection } | undefined;
   private readonly notified = new Set<string>();
 
-  constructor(private readonly appendEntry: AppendEntry) {}
+  /** @param onChange told when a flush begins or ends and when settings change; must not throw */
+  constructor(
+    private readonly outlet: HostOutlet,
+    private readonly onChange: () => void = () => undefined,
+  ) {}
 
   /** Takes up the session of `host`: settings, entries, nothing of the session before. */
   startSession(host: HostSnapshot): void {
@@ -70,10 +105,11 @@ export class Pruner {
       const { config, warnings } = loadSettings(host);
       this.config = config;
       if (warnings.length > 0) this.notify(host, warnings.join("\n"), "warning");
-      const state = new SessionState(host.session, this.appendEntry);
+      const state = new SessionState(host.session, this.outlet.appendEntry);
       const budget = new BudgetWatch();
       const flushes = new FlushRunner(state, {
-        onTrouble: (message) => this.notifyOnce(host, `pruner: ${message}`),
+        onTrouble: (message) => this.notify(host, `pruner: ${message}`, "warning"),
+        onCall: (call) => this.paidFor(host, state, call),
         onError: (error) => this.report(host, "flush", error),
         onCommit: () => budget.flushCommitted(),
       });
@@ -92,19 +128,27 @@ export class Pruner {
 
   /** Waits for a flush in flight, within bounds, and lets nothing come after. */
   async endSession(): Promise<void> {
-    await this.active?.flushes.settle(SHUTDOWN_WAIT_MS);
-    this.active?.flushes.close();
+    const { active } = this;
+    if (!active) return;
+    await active.flushes.settle(SHUTDOWN_WAIT_MS);
+    active.flushes.close();
     this.active = undefined;
+    try {
+      active.state.stats.save(active.state.append);
+    } catch {
+      // The host has let go of the session: the figures of calls that no flush has taken are lost with them.
+    }
   }
 
   /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
   async turnEnded(host: HostSnapshot): Promise<void> {
     const { active } = this;
-    if (!active || !this.config.enabled) return;
+    if (!active || !this.mayCondense(host, active)) return;
     await this.guard(host, "turn_end", async () => {
       active.state.sync();
       const messages = active.state.messages();
       this.spill(host, active, messages);
+      this.makeSummariesAhead(host, active, messages);
       this.flushIfOverBudget(host, active, messages);
       await this.flushIfDue(host, active, messages);
     });
@@ -117,31 +161,66 @@ export class Pruner {
    */
   async renderRequest(host: HostSnapshot, messages: AgentMessage[]): Promise<AgentMessage[] | undefined> {
     const { active } = this;
-    if (!active || !this.config.enabled) return undefined;
+    const cap = this.config.maxImagesPerRequest;
+    if (!active || !this.mayCondense(host, active)) return applyRender(messages, capImages(messages, cap));
     return this.guard(host, "context", async () => {
       active.state.sync();
       this.spill(host, active, messages);
       this.flushIfOverBudget(host, active, messages);
       await this.flushIfDue(host, active, messages);
       if (active.urgent) await active.flushes.settle(BUDGET_WAIT_MS, host.signal);
+      await this.fitIntoWindow(host, active, messages);
       if (this.active !== active || !this.config.enabled) return undefined;
       active.budget.requestLeaves(lastReply(messages));
-      const plan = active.state.plan(this.config);
-      const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(active, blockId, reason);
-      return applyRender(messages, pruneMessages(messages, plan, onUnresolved));
+      return applyRender(messages, capImages(this.render(active, messages), cap));
     });
   }
 
   /**
-   * Flushes all that is pending and has been seen; joins a flush that is running.
-   * @param compactAll compress every chain behind the window, however few there are
+   * The host is about to summarise old messages by itself: it is given them as they were sent, since their raw form may
+   * be several times the window. The elements of its lists are the session's own and are replaced, never changed.
    */
-  async flushNow(host: HostSnapshot, { compactAll = false } = {}): Promise<FlushReport | undefined> {
+  async beforeCompaction(host: HostSnapshot, preparation: CompactionLists): Promise<void> {
+    const { active } = this;
+    if (!active || !this.mayCondense(host, active)) return;
+    await this.guard(host, "session_before_compact", async () => {
+      active.state.sync();
+      const { messagesToSummarize, turnPrefixMessages } = preparation;
+      if (!this.fits(host, this.render(active, messagesToSummarize, true))) await this.freeSpace(host, active);
+      preparation.messagesToSummarize = this.render(active, messagesToSummarize, true);
+      preparation.turnPrefixMessages = this.render(active, turnPrefixMessages, true);
+    });
+  }
+
+  /** Why a tool call must not run: a marker that stands for a long argument would end up in a user's file. */
+  refuseCall(input: unknown): string | undefined {
+    const { active } = this;
+    const known = active ? markerRefs(input).filter((ref) => active.state.indexer.resolve(ref).length > 0) : [];
+    const [ref] = known;
+    if (ref === undefined) return undefined;
+    return `The arguments hold <condensed-args …>, which stands for a text that was condensed and is no text itself. Get the original with ${QUERY_TOOL_NAME} {"toolCallIds": ["${ref}"], "args": true} and write it out, or edit only the part that changes.`;
+  }
+
+  /**
+   * Flushes all that is pending and has been seen; joins a flush that is running. Models that were given up are asked
+   * again, since the user wants it now.
+   * @param options.compactAll compress every chain behind the window, however few there are
+   */
+  async flushNow(
+    host: HostSnapshot,
+    options: Pick<FlushRequest, "compactAll" | "onProgress"> = {},
+  ): Promise<FlushReport | undefined> {
     const { active } = this;
     if (!active) return undefined;
+    active.flushes.forgive();
     active.state.sync();
     const messages = active.state.messages();
-    return this.flush(host, active, { ...this.pendingIn(host, active, messages), compactAll });
+    return this.flush(host, active, { ...this.pendingIn(host, active, messages), ...options });
+  }
+
+  /** Ends the flush that is running; what was finished is kept. */
+  cancelFlush(): void {
+    this.active?.flushes.cancel();
   }
 
   /** The session's state, brought up to date. */
@@ -161,6 +240,31 @@ export class Pruner {
   changeSettings(host: HostSnapshot, values: Readonly<Record<string, SettingValue>>): void {
     saveSettings({ agentDir: host.agentDir, values });
     this.config = loadSettings(host).config;
+    this.onChange();
+  }
+
+  /** What every request saves by now; cheap enough to be asked after every turn. */
+  summary(): { condensed: number; rawChars: number; keptChars: number; flushing: boolean } | undefined {
+    const { active } = this;
+    if (!active) return undefined;
+    const { replacements, sizes } = active.state.plan(this.config);
+    return {
+      condensed: replacements.size,
+      rawChars: sizes.raw,
+      keptChars: sizes.kept,
+      flushing: active.flushes.running,
+    };
+  }
+
+  /** The conversation of the branch as it stands and as a request would carry it now. */
+  contextView(host: HostSnapshot): ContextView | undefined {
+    const { active } = this;
+    if (!active) return undefined;
+    active.state.sync();
+    const raw = active.state.messages();
+    const plan = active.state.plan(this.config);
+    const sent = this.config.enabled ? this.render(active, raw) : raw;
+    return { raw, sent, plan, isProtected: this.protection(host) };
   }
 
   status(host: HostSnapshot): PrunerStatus | undefined {
@@ -169,11 +273,15 @@ export class Pruner {
     const { state } = active;
     state.sync();
     const { calls, duplicates, chains } = state.indexer.committed();
-    const { pending } = this.pendingIn(host, active, state.messages());
+    const messages = state.messages();
+    const { pending } = this.pendingIn(host, active, messages);
+    const pendingCalls = pending.flatMap((batch) => batch.toolCalls);
     const { sizes } = state.plan(this.config);
     return {
       config: this.config,
-      pendingCalls: pending.reduce((sum, batch) => sum + batch.toolCalls.length, 0),
+      pendingCalls: pendingCalls.length,
+      pendingChars: pendingCalls.reduce((sum, call) => sum + contentChars(call.content), 0),
+      unseenResults: messages.slice(lastAnswerIndex(messages) + 1).filter(isToolResult).length,
       condensedCalls: calls.size,
       repeats: duplicates.size,
       chains: [...chains.values()].filter((chain) => chain.active !== false).length,
@@ -215,6 +323,23 @@ export class Pruner {
     }
   }
 
+  /** Has finished turns summarised while the agent works on, so that the flush that is to come finds it done. */
+  private makeSummariesAhead(host: HostSnapshot, active: ActiveSession, messages: readonly AgentMessage[]): void {
+    const { config } = this;
+    if (config.pruneOn === "on-demand" || config.batchingMode === "agent-message") return;
+    const choice = chooseSummarizer(config, host);
+    if (choice.kind !== "model") return;
+    const options = { batchingMode: config.batchingMode, isProtected: this.protection(host), unseenToo: true };
+    active.flushes.makeAhead({ pending: active.state.pending(messages, options), choice, config });
+  }
+
+  /** Tells the host, and whoever listens, what a call of the summariser has cost. */
+  private paidFor(host: HostSnapshot, state: SessionState, call: SummarizerCall): void {
+    const { totalCost, totalInputTokens, totalOutputTokens } = state.stats.current;
+    recordUsage(host.session, call);
+    this.outlet.announceCost({ totalCost, inputTokens: totalInputTokens, outputTokens: totalOutputTokens });
+  }
+
   /** Flushes everything that has been seen where the context has grown too large; the next request waits for it. */
   private flushIfOverBudget(host: HostSnapshot, active: ActiveSession, messages: readonly AgentMessage[]): void {
     const { autoBudgetThreshold, budgetTurnDelta, autoBudgetTokens, pruneOn } = this.config;
@@ -234,7 +359,7 @@ export class Pruner {
     active.urgent = true;
     const turns = pending.length === 1 ? "1 pending turn" : `${pending.length} pending turns`;
     this.notify(host, `pruner: context budget reached — compacting ${turns}`, "info");
-    void this.flush(host, active, work);
+    void this.flush(host, active, { ...work, mustFree: true });
   }
 
   /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
@@ -264,17 +389,80 @@ export class Pruner {
     return end < 0 ? messages : own.slice(0, end + 1);
   }
 
+  private render(active: ActiveSession, messages: AgentMessage[], allSeen = false): AgentMessage[] {
+    const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(active, blockId, reason);
+    return pruneMessages(messages, active.state.plan(this.config), { onUnresolved, allSeen });
+  }
+
+  /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */
+  private mayCondense(host: HostSnapshot, active: ActiveSession): boolean {
+    if (!this.config.enabled) return false;
+    active.ownsQueryTool ??= this.outlet.toolDescription(QUERY_TOOL_NAME) === QUERY_TOOL_DESCRIPTION;
+    if (!active.ownsQueryTool) {
+      this.notifyOnce(
+        host,
+        `pruner: another extension provides the tool ${QUERY_TOOL_NAME}, so no condensed output could be asked back. Nothing is condensed.`,
+      );
+    }
+    return active.ownsQueryTool;
+  }
+
+  /** A model with a smaller window, or a session taken up with one: what does not fit is condensed before it is sent. */
+  private async fitIntoWindow(host: HostSnapshot, active: ActiveSession, messages: AgentMessage[]): Promise<void> {
+    const window = host.model?.contextWindow;
+    if (window === undefined || window === active.fittedWindow) return;
+    const isSmaller = active.fittedWindow === undefined || window < active.fittedWindow;
+    if (isSmaller && !this.fits(host, this.render(active, messages))) {
+      await this.freeSpace(host, active, this.ownMessages(active, messages));
+      if (!this.fits(host, this.render(active, messages))) {
+        this.notifyOnce(
+          host,
+          `pruner: the context is larger than the model's window of ${window} tokens. Use /compact.`,
+        );
+        return;
+      }
+    }
+    active.fittedWindow = window;
+  }
+
+  private fits(host: HostSnapshot, messages: readonly AgentMessage[]): boolean {
+    const window = host.model?.contextWindow;
+    return window === undefined || estimateTokens(messages) <= window - Math.min(WINDOW_RESERVE, window / 4);
+  }
+
+  /** Condenses all that has been seen with the digest, every closed chain too: a model would take too long now. */
+  private async freeSpace(
+    host: HostSnapshot,
+    active: ActiveSession,
+    messages: readonly AgentMessage[] = active.state.messages(),
+  ): Promise<void> {
+    const chainCompression = { ...this.config.chainCompression, rollingWindow: 0 };
+    await active.flushes.settle(BUDGET_WAIT_MS, host.signal);
+    await active.flushes.start({
+      ...this.pendingIn(host, active, messages),
+      choice: { kind: "digest" },
+      config: { ...this.config, chainCompression },
+      isProtected: this.protection(host),
+      compactAll: true,
+    });
+  }
+
   private async flush(host: HostSnapshot, active: ActiveSession, work: FlushWork): Promise<FlushReport> {
     const choice = chooseSummarizer(this.config, host);
     const isProtected = this.protection(host);
-    const report = await active.flushes.start({ ...work, choice, config: this.config, isProtected });
+    const flushing = active.flushes.start({ ...work, choice, config: this.config, isProtected });
+    this.onChange();
+    const report = await flushing;
     active.urgent = false;
+    if (this.active === active) this.onChange();
     return report;
   }
 
   private pendingIn(host: HostSnapshot, { state }: ActiveSession, messages: readonly AgentMessage[]): FlushWork {
-    const { batchingMode } = this.config;
-    return { messages, pending: state.pending(messages, { batchingMode, isProtected: this.protection(host) }) };
+    const { batchingMode, turnProtection } = this.config;
+    const protectedTurns = turnProtection.enabled ? turnProtection.turns : 0;
+    const options = { batchingMode, protectedTurns, isProtected: this.protection(host) };
+    return { messages, pending: state.pending(messages, options) };
   }
 
   /** Compiled once for each state of the settings, since every request asks. */
@@ -326,7 +514,7 @@ export class Pruner {
     const detail = `${where}: ${error instanceof Error ? error.message : String(error)}`;
     try {
       this.notifyOnce(host, `pruner: ${detail}. The context goes out as it is.`);
-      this.active?.state.diagnostics.record({ kind: "error", detail }, this.appendEntry);
+      this.active?.state.diagnostics.record({ kind: "error", detail }, this.outlet.appendEntry);
     } catch {
       // A disk that refuses the entry, or a context gone stale: the notice was all that could be done.
     }

@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureOversized, captureUnindexedBatches } from "./batch-capture.js";
+import { heldReads } from "./held-results.js";
 import type { SessionReader } from "./host.js";
 import { type AppendEntry, ToolCallIndexer } from "./indexer.js";
 import { contentChars, isToolResult, occurrenceKey, textOf } from "./messages.js";
@@ -32,10 +33,17 @@ export interface ChainListing {
   topic: string;
 }
 
+/** Settings that a plan depends on. */
+export type PlanConfig = Pick<ContextPruneConfig, "chainCompression" | "condenseArgs" | "purgeErrors">;
+
 /** What decides which results are pending. */
 export interface PendingOptions {
   batchingMode: BatchingMode;
   isProtected: Protection;
+  /** Results that the model has not answered yet are among them. */
+  unseenToo?: boolean;
+  /** User turns at the end whose results are left alone. */
+  protectedTurns?: number;
 }
 
 /** One session. A new one is made for each session, so that nothing is carried over. */
@@ -46,7 +54,7 @@ export class SessionState {
   readonly diagnostics = new Diagnostics();
   /** Counts moves of the leaf to another path. */
   moves = 0;
-  private planned: { epoch: number; strips: boolean; plan: RenderPlan } | undefined;
+  private planned: { epoch: number; config: PlanConfig; plan: RenderPlan } | undefined;
 
   constructor(
     readonly reader: SessionReader,
@@ -77,27 +85,32 @@ export class SessionState {
   }
 
   /** The plan of the current epoch. */
-  plan({ chainCompression }: Pick<ContextPruneConfig, "chainCompression">): RenderPlan {
+  plan(config: PlanConfig): RenderPlan {
     const { epoch } = this.indexer;
-    const strips = chainCompression.stripFinalAssistantThinking;
-    if (this.planned?.epoch !== epoch || this.planned.strips !== strips) {
+    if (this.planned?.epoch !== epoch || this.planned.config !== config) {
       const plan = buildRenderPlan(this.indexer.committed(), {
         locateBlob: (record) => this.locateBlob(record.spillPath),
         findOriginal: originalsByKey(() => this.reader.getEntries()),
-        stripFinalAssistantThinking: strips,
+        stripFinalAssistantThinking: config.chainCompression.stripFinalAssistantThinking,
+        condenseArgs: config.condenseArgs,
+        purgeErrors: config.purgeErrors,
       });
-      this.planned = { epoch, strips, plan };
+      this.planned = { epoch, config, plan };
     }
     return this.planned.plan;
   }
 
   /** What a flush could take of `messages` now. */
   pending(messages: readonly AgentMessage[], options: PendingOptions): CapturedBatch[] {
+    const held = heldReads(messages, this.reader.getCwd());
     return captureUnindexedBatches(messages, {
       frontierKey: this.indexer.frontierKey(),
       isDealtWith: (key) => this.indexer.isSummarized(key) || this.indexer.isSkipped(key),
-      isExempt: (call) => isOwnTool(call) || options.isProtected(call),
+      isExempt: (call) => this.isRecovery(call) || options.isProtected(call),
       batchingMode: options.batchingMode,
+      unseenToo: options.unseenToo,
+      protectedTurns: options.protectedTurns,
+      isHeld: (key) => held.has(key),
     });
   }
 
@@ -108,9 +121,17 @@ export class SessionState {
   ): CapturedBatch[] {
     return captureOversized(messages, {
       isDealtWith: (key) => this.indexer.isSummarized(key),
-      isExempt: (call) => isOwnTool(call) || options.isProtected(call),
+      isExempt: (call) => this.isRecovery(call) || options.isProtected(call),
       threshold: options.threshold,
     });
+  }
+
+  /** A read of something that had been condensed or spilled: it has a grace of its own and needs no second summary. */
+  isRecovery({ toolName, args }: Pick<CapturedToolCall, "toolName" | "args">): boolean {
+    if (toolName === QUERY_TOOL_NAME) return true;
+    return toolName === "read" && typeof args.path === "string" && /-blobs[\\/][^\\/]+\.txt$/.test(args.path)
+      ? this.locateBlob(args.path) !== undefined
+      : false;
   }
 
   /** The chains of the current branch, oldest first. */
@@ -152,8 +173,4 @@ export function sessionDirs(reader: Pick<SessionReader, "getSessionDir" | "getSe
 
 function folderOf(file: unknown): string | undefined {
   return typeof file === "string" && file ? dirname(file) : undefined;
-}
-
-function isOwnTool({ toolName }: Pick<CapturedToolCall, "toolName">): boolean {
-  return toolName === QUERY_TOOL_NAME;
 }

@@ -5,8 +5,10 @@ import {
   isUsableSummary,
   type ReplyStream,
   runSummarization,
+  type SummarizeOptions,
   type SummaryModel,
   summarizeBatch,
+  summarizeRange,
 } from "./summarizer.js";
 import type { SummaryRequest } from "./summary/prompt.js";
 import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
@@ -125,6 +127,7 @@ afterEach(() => {
 describe("isUsableSummary", () => {
   test.each<[string, string, boolean]>([
     ["some text", "stop", true],
+    ["x", "stop", true],
     ["", "stop", false],
     [" \n\t ", "stop", false],
     ["cut at the li", "length", false],
@@ -340,20 +343,24 @@ function call(toolCallId: string): CapturedToolCall {
 
 const BATCH: CapturedBatch = { turnIndex: 0, timestamp: 1, assistantText: "", toolCalls: [call("c1"), call("c2")] };
 
+/** Options of a call that is answered by `message`, and the requests that it was sent. */
+function answering(message: AssistantMessage): { options: SummarizeOptions; requests: SummaryRequest[] } {
+  const requests: SummaryRequest[] = [];
+  const stream = new ManualStream();
+  stream.end(message);
+  const open = async (request: SummaryRequest) => {
+    requests.push(request);
+    return stream;
+  };
+  const limits = { idleTimeoutMs: IDLE_MS, maxTimeoutMs: MAX_MS, signal: new AbortController().signal };
+  const told = { onUsage: () => undefined, onTrouble: () => undefined };
+  return { options: { ...limits, ...told, model: { name: "p/m", maxInputChars: 100_000, open } }, requests };
+}
+
 describe("summarizeBatch", () => {
   async function summarize(message: AssistantMessage) {
-    const requests: SummaryRequest[] = [];
-    const stream = new ManualStream();
-    stream.end(message);
-    const open = async (request: SummaryRequest) => {
-      requests.push(request);
-      return stream;
-    };
-    const limits = { idleTimeoutMs: IDLE_MS, maxTimeoutMs: MAX_MS, signal: new AbortController().signal };
-    const told = { onUsage: () => undefined, onTrouble: () => undefined };
-    const model = { name: "p/m", maxInputChars: 100_000, open };
-    const summary = await summarizeBatch(BATCH, { ...limits, ...told, model });
-    return { summary, requests };
+    const { options, requests } = answering(message);
+    return { summary: await summarizeBatch(BATCH, options), requests };
   }
 
   test("asks once, about the originals, and gives each call its section", async () => {
@@ -376,6 +383,19 @@ describe("summarizeBatch", () => {
 
   test("gives nothing where the reply is not usable", async () => {
     expect((await summarize(reply("[1] first\n[2] sec", "length"))).summary).toBeNull();
+  });
+});
+
+describe("summarizeRange", () => {
+  test("joins the summaries of a chain by one call", async () => {
+    const { options, requests } = answering(reply(" joined "));
+    expect(await summarizeRange(["first", "second"], options)).toBe("joined");
+    expect(requests).toHaveLength(1);
+    expect(requests[0]?.text).toMatch(/first[\s\S]*second/);
+  });
+
+  test("gives nothing where the reply is not usable, so that they stand side by side", async () => {
+    expect(await summarizeRange(["first", "second"], answering(reply("joi", "length")).options)).toBeNull();
   });
 });
 

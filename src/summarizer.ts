@@ -1,9 +1,11 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
-import type { AssistantMessage, AssistantMessageEvent } from "@mariozechner/pi-ai";
+import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
 import { textOf } from "./messages.js";
-import { digestBatch } from "./summary/digest.js";
-import { buildRangeRequest, buildSummaryRequest, type SummaryRequest } from "./summary/prompt.js";
+import { alienClaims } from "./summary/claims.js";
+import { digestBatch, digestCall } from "./summary/digest.js";
+import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
 import { splitSummary } from "./summary/split.js";
+import { type Trouble, troubleOf } from "./summary/trouble.js";
 import type { CapturedBatch, SummaryUsage } from "./types.js";
 
 /** The part of a host's event stream that is used. */
@@ -15,8 +17,8 @@ export interface ReplyStream extends AsyncIterable<AssistantMessageEvent> {
 export interface SummaryModel {
   /** `provider/id`. */
   name: string;
-  /** Characters that a request may have so that it fits the model's window with room for the answer. */
-  maxInputChars: number;
+  /** Tokens that a request may have so that it fits the model's window with room for the answer. */
+  maxInputTokens: number;
   /** Opens the reply stream. May reject; provider trouble usually resolves with a `stopReason` instead. */
   open(request: SummaryRequest, signal: AbortSignal): Promise<ReplyStream>;
 }
@@ -29,9 +31,21 @@ export interface SummarizeOptions {
   idleTimeoutMs: number;
   maxTimeoutMs: number;
   /** Told of every call that reached the provider, failed ones too. */
-  onUsage(usage: SummaryUsage, ok: boolean): void;
+  onUsage(call: SummarizerCall): void;
   /** Told why a call gave no summary. */
-  onTrouble(reason: string): void;
+  onTrouble(trouble: Trouble): void;
+  /** Told how many characters of text the call has given so far. */
+  onChars?(chars: number): void;
+}
+
+/** One call that reached a provider. */
+export interface SummarizerCall {
+  usage: SummaryUsage;
+  /** As the provider reported it. */
+  reported: Usage;
+  model: string;
+  /** It gave a summary that could be used. */
+  ok: boolean;
 }
 
 /** A batch summary: a text for each call, or one text for all of them where the reply could not be split. */
@@ -50,20 +64,22 @@ export function isUsableSummary(llmText: string, stopReason: string): boolean {
 
 /** The summary of a batch by a model, or `null` after any trouble: the batch then stays for the next flush. */
 export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOptions): Promise<BatchSummary | null> {
-  const request = buildSummaryRequest(batch, options.model.maxInputChars);
-  const reply = await runSummarization(request, options);
-  if (!reply) return null;
-  return {
-    whole: reply.summaryText,
-    texts: splitSummary(reply.summaryText, batch.toolCalls.length),
-    model: options.model.name,
-    usage: reply.usage,
-  };
+  const parts: { batch: CapturedBatch; text: string }[] = [];
+  const usage: SummaryUsage = { inputTokens: 0, outputTokens: 0, cost: 0 };
+  for (const part of splitBatch(batch, options.model.maxInputTokens)) {
+    const reply = await runSummarization(buildSummaryRequest(part, options.model.maxInputTokens), options);
+    if (!reply) return null;
+    parts.push({ batch: part, text: reply.summaryText });
+    usage.inputTokens += reply.usage.inputTokens;
+    usage.outputTokens += reply.usage.outputTokens;
+    usage.cost += reply.usage.cost;
+  }
+  return joinParts(parts, options.model.name, usage);
 }
 
 /** One summary of a whole chain made of its calls' summaries, or `null`: they then stand side by side. */
 export async function summarizeRange(summaries: readonly string[], options: SummarizeOptions): Promise<string | null> {
-  const reply = await runSummarization(buildRangeRequest(summaries, options.model.maxInputChars), options);
+  const reply = await runSummarization(buildRangeRequest(summaries, options.model.maxInputTokens), options);
   return reply?.summaryText ?? null;
 }
 
@@ -82,30 +98,59 @@ export async function runSummarization(
   try {
     message = await readReply(request, options);
   } catch (error) {
-    options.onTrouble(error instanceof Error ? error.message : String(error));
+    options.onTrouble(failureOf(error, options.signal));
     return null;
   }
-  const usage = usageOf(message);
+  const usage = usageOf(message.usage);
   const summaryText = textOf(message.content).trim();
-  const ok = isSuccess(message.stopReason) && isUsableSummary(summaryText, message.stopReason);
-  options.onUsage(usage, ok);
+  const ok = message.stopReason === "stop" && isUsableSummary(summaryText, message.stopReason);
+  options.onUsage({ usage, reported: message.usage, model: options.model.name, ok });
   if (ok) return { summaryText, usage };
-  options.onTrouble(describeFailure(message, summaryText));
+  options.onTrouble(replyTrouble(message));
   return null;
 }
 
-function isSuccess(stopReason: string): boolean {
-  return stopReason === "stop" || stopReason === "length";
+/**
+ * Puts the parts of a batch together. A section that names paths or numbers from nowhere is made up in some part, so the
+ * digest stands in for it.
+ */
+function joinParts(
+  parts: readonly { batch: CapturedBatch; text: string }[],
+  model: string,
+  usage: SummaryUsage,
+): BatchSummary {
+  const whole = parts.map((part) => part.text).join("\n");
+  const [only] = parts;
+  if (parts.length === 1 && only && !splitSummary(only.text, only.batch.toolCalls.length)) {
+    const { batch, text } = only;
+    return alienClaims(text, batch).length > 0
+      ? { ...digestSummary(batch), usage }
+      : { whole, texts: undefined, model, usage };
+  }
+  const texts = parts.flatMap(({ batch, text }) => {
+    const last = batch.toolCalls.length - 1;
+    const sections = splitSummary(text, last + 1) ?? batch.toolCalls.map((_, i) => (i === last ? text : ""));
+    return sections.map((section, i) => {
+      const call = batch.toolCalls[i];
+      return call && alienClaims(section, batch).length > 0 ? digestCall(call) : section;
+    });
+  });
+  return { whole, texts, model, usage };
 }
 
-function describeFailure(message: AssistantMessage, text: string): string {
-  if (message.errorMessage) return message.errorMessage;
-  if (message.stopReason === "length") return "the reply was cut at the model's output limit";
-  if (!isSuccess(message.stopReason)) return `the reply ended by "${message.stopReason}"`;
-  return text ? "the reply was not usable" : "the reply held no text";
+function failureOf(error: unknown, signal: AbortSignal): Trouble {
+  const detail = error instanceof Error ? error.message : String(error);
+  return signal.aborted ? { kind: "cancelled", detail } : troubleOf(detail);
 }
 
-function usageOf({ usage }: AssistantMessage): SummaryUsage {
+function replyTrouble(message: AssistantMessage): Trouble {
+  if (message.stopReason === "length") return { kind: "cut", detail: "the reply was cut at the model's output limit" };
+  if (message.stopReason === "stop") return { kind: "empty", detail: "the reply held no text" };
+  if (message.errorMessage) return troubleOf(message.errorMessage);
+  return { kind: "failed", detail: `the reply ended by "${message.stopReason}"` };
+}
+
+function usageOf(usage: Usage): SummaryUsage {
   return {
     inputTokens: usage.input + usage.cacheRead + usage.cacheWrite,
     outputTokens: usage.output,
@@ -126,19 +171,31 @@ async function readReply(request: SummaryRequest, options: SummarizeOptions): Pr
   let idle = startIdle();
   try {
     const stream = await unlessAborted(model.open(request, controller.signal), controller.signal);
-    const drained = (async () => {
-      for await (const _event of stream) {
-        clearTimeout(idle);
-        idle = startIdle();
-      }
-      return stream.result();
-    })();
+    const drained = drain(stream, options.onChars, () => {
+      clearTimeout(idle);
+      idle = startIdle();
+    });
     return await unlessAborted(drained, controller.signal);
   } finally {
     clearTimeout(total);
     clearTimeout(idle);
     options.signal.removeEventListener("abort", cancel);
   }
+}
+
+async function drain(
+  stream: ReplyStream,
+  onChars: SummarizeOptions["onChars"],
+  onEvent: () => void,
+): Promise<AssistantMessage> {
+  let chars = 0;
+  for await (const event of stream) {
+    onEvent();
+    if (event.type !== "text_delta") continue;
+    chars += event.delta.length;
+    onChars?.(chars);
+  }
+  return stream.result();
 }
 
 /** `promise`, or a rejection as soon as `signal` is aborted; a late outcome of `promise` is ignored. */

@@ -31,6 +31,7 @@ describe("agent-message", () => {
   test("is the last text-only reply that ended by itself", () => {
     expect(mark("agent-message", USER, ...TURN, CLOSING)).toBe(3);
     expect(mark("agent-message", USER, CLOSING, USER, ...TURN)).toBe(1);
+    expect(mark("agent-message", USER, CLOSING, USER, CLOSING)).toBe(3);
   });
 
   test.each(["length", "error", "aborted"] as const)("a reply that ended by %s closes nothing", (stopReason) => {
@@ -57,7 +58,9 @@ describe("every-turn", () => {
 describe("on-context-tag", () => {
   test("is the last message that calls one of the tools, among others or alone", () => {
     const tagged = assistant("toolUse", "read", "done");
-    expect(mark("on-context-tag", USER, tagged, result("read"), result("done"), ...TURN, CLOSING)).toBe(1);
+    const turn = [tagged, result("read"), result("done")];
+    expect(mark("on-context-tag", USER, ...turn, ...TURN, CLOSING)).toBe(1);
+    expect(mark("on-context-tag", USER, ...turn, ...turn)).toBe(4);
   });
 
   test("is none without such a call, or where the call was never sent", () => {

@@ -115,6 +115,13 @@ export interface DedupAliasEntryData {
   eager?: true;
 }
 
+/** Stands for a recovered output that has had its grace. */
+export interface RecoveryPointer {
+  toolCallId: string;
+  occurrenceKey: string;
+  text: string;
+}
+
 /** What came of a flush. */
 export type FlushOutcome = "summarized" | "skipped-oversized" | "skipped-deduped" | "skipped-trivial";
 
@@ -125,6 +132,10 @@ export interface FrontierEntryData {
   lastAttemptedResultTimestamp?: number;
   /** Results beyond the frontier that were skipped for good, so that they are not paid for again. */
   skippedOccurrenceKeys?: string[];
+  /** Failed calls whose arguments are condensed from here on. */
+  purgedOccurrenceKeys?: string[];
+  /** Recovered outputs that give way to a pointer from here on. */
+  pointers?: RecoveryPointer[];
   attemptedBatchCount: number;
   attemptedToolCallCount: number;
   /** Characters of the results that were attempted, and of what now stands in their place. */
@@ -171,6 +182,8 @@ export interface CapturedBatch {
   /** Text that the assistant wrote next to the calls; tells a summariser what they were made for. */
   assistantText: string;
   toolCalls: CapturedToolCall[];
+  /** Finished but still at work: it stays as it is for now, and no frontier passes it. */
+  held?: boolean;
 }
 
 export type PruneOn = "agent-message" | "every-turn" | "on-context-tag" | "on-demand";
@@ -213,6 +226,22 @@ export interface ContextPruneConfig {
   /** Globs of paths that calls name; output of such calls is protected in the same way. */
   protectedPaths: string[];
   chainCompression: ChainCompressionConfig;
+  /** Long strings in the arguments of condensed calls become markers. */
+  condenseArgs: { enabled: boolean; minStringChars: number };
+  /** The same for failed calls, once `cooldownTurns` user turns have passed. */
+  purgeErrors: { enabled: boolean; cooldownTurns: number; minArgChars: number };
+  /** User turns for which recovered output stays as it is. */
+  recoveryGraceTurns: number;
+  /** Output of the last `turns` user turns is left alone. */
+  turnProtection: { enabled: boolean; turns: number };
+  /** Text between `<protect>` and `</protect>` in a result survives its stub. */
+  protectTags: boolean;
+  /** Images that a request may carry; `null` is off. */
+  maxImagesPerRequest: number | null;
+  /** One short segment in the host's status line. */
+  showPruneStatusLine: boolean;
+  /** Reports of a flush leave out the results that a summary did not make shorter. */
+  quietOversizedSkips: boolean;
 }
 
 /** Choices of `autoBudgetThreshold` in the settings; `"0"` stands for off. */

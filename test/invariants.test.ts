@@ -4,6 +4,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
 import { sessionArbitrary } from "./support/generate.js";
 import {
+  checkArgumentsRecoverable,
   checkDroppedRecoverable,
   checkNothingGrows,
   checkPrefixStable,
@@ -33,6 +34,23 @@ const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
   {
     name: "chains behind a window",
     settings: { summarizerModel: "none", minBatchChars: 0, chainCompression: { rollingWindow: 1, batchSize: 1 } },
+  },
+  {
+    name: "every kind of condensing at its strongest",
+    settings: {
+      summarizerModel: "none",
+      minBatchChars: 0,
+      pruneOn: "every-turn",
+      condenseArgs: { minStringChars: 100 },
+      purgeErrors: { cooldownTurns: 0, minArgChars: 100 },
+      recoveryGraceTurns: 0,
+      protectTags: true,
+      chainCompression: { rollingWindow: 1, batchSize: 0 },
+    },
+  },
+  {
+    name: "recent turns protected",
+    settings: { summarizerModel: "none", minBatchChars: 0, turnProtection: { enabled: true, turns: 2 } },
   },
   { name: "a branch that lags behind", settings: { summarizerModel: "none", minBatchChars: 200 }, lag: true },
 ];
@@ -69,6 +87,7 @@ for (const variant of VARIANTS) {
               expect(checkNothingGrows(request)).toEqual([]);
               expect(checkRecoverable(request, state)).toEqual([]);
               expect(checkDroppedRecoverable(request, state)).toEqual([]);
+              expect(checkArgumentsRecoverable(request, state)).toEqual([]);
             }
             expect(checkPrefixStable(requests)).toEqual([]);
 

@@ -1,8 +1,8 @@
 /** `/pruner compact`, `/pruner decompress` and `/pruner recompress`. */
 import type { ChainListing } from "../runtime.js";
 import { count } from "../summary/room.js";
-import { cut, oneLine } from "../summary/text.js";
-import { describeReport } from "./report.js";
+import { cut, grouped, oneLine } from "../summary/text.js";
+import { flushByHand } from "./flush.js";
 import { type CommandInput, type CommandResult, info, NO_SESSION, type Subcommand, warning } from "./types.js";
 
 const MAX_TOPIC_CHARS = 60;
@@ -11,25 +11,24 @@ export const chainCommands: readonly Subcommand[] = [
   {
     name: "compact",
     usage: "",
-    help: "Condense what is finished and compress every closed chain behind the window now",
-    async run({ pruner, host }) {
-      if (!pruner.settings.enabled) return warning("The pruner is off. Turn it on with /pruner on.");
-      if (!pruner.settings.chainCompression.enabled) return warning("chainCompression.enabled is off.");
-      const report = await pruner.flushNow(host, { compactAll: true });
-      return report ? describeReport(report) : NO_SESSION;
+    help: "As now, and compress every closed chain behind the window",
+    run(input) {
+      const { enabled, chainCompression } = input.pruner.settings;
+      if (enabled && !chainCompression.enabled) return warning("chainCompression.enabled is off.");
+      return flushByHand(input, true);
     },
   },
   {
     name: "decompress",
     usage: "[b1]",
-    help: "Put the messages of a compressed chain back; without an argument, list the chains",
+    help: "Put a compressed chain back, or list the chains",
     complete: (input) => completeBlocks(input, true),
     run: (input) => setActive(input, false),
   },
   {
     name: "recompress",
     usage: "[b1]",
-    help: "Compress a chain again that was put back; without an argument, list the chains",
+    help: "Compress a chain again, or list those put back",
     complete: (input) => completeBlocks(input, false),
     run: (input) => setActive(input, true),
   },
@@ -50,14 +49,14 @@ function setActive({ pruner, args }: CommandInput, active: boolean): CommandResu
   return info(
     active
       ? `${blockId} is compressed again from the next request on.`
-      : `${blockId} stands raw from the next request on: ${count(chain.calls, "call")}, ${chain.rawChars.toLocaleString("en-US")} characters.`,
+      : `${blockId} stands raw from the next request on: ${count(chain.calls, "call")}, ${grouped(chain.rawChars)} characters.`,
   );
 }
 
 function list(chains: readonly ChainListing[]): string {
   return chains
     .map(({ blockId, calls, rawChars, topic }) => {
-      const size = `${count(calls, "call")}, ${rawChars.toLocaleString("en-US")} characters`;
+      const size = `${count(calls, "call")}, ${grouped(rawChars)} characters`;
       return `${blockId}  ${size}  ${cut(oneLine(topic, MAX_TOPIC_CHARS), MAX_TOPIC_CHARS)}`;
     })
     .join("\n");

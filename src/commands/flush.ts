@@ -1,47 +1,58 @@
-/** `/pruner now` and `/pruner status`. */
-import type { PrunerStatus } from "../runtime.js";
+/** `/pruner now`, and what it has in common with `/pruner compact`. */
+import { chooseSummarizer } from "../host-models.js";
 import { count } from "../summary/room.js";
+import { flushWithProgress } from "../ui/progress.js";
+import { answer } from "./answer.js";
 import { describeReport } from "./report.js";
-import { info, NO_SESSION, type Subcommand, warning } from "./types.js";
+import {
+  type CommandInput,
+  type CommandResult,
+  failure,
+  NO_SESSION,
+  SHOWN,
+  type Subcommand,
+  warning,
+} from "./types.js";
 
 export const flushCommands: readonly Subcommand[] = [
   {
     name: "now",
     usage: "",
-    help: "Condense everything that is finished, without waiting for the next trigger",
-    async run({ pruner, host }) {
-      if (!pruner.settings.enabled) return warning("The pruner is off. Turn it on with /pruner on.");
-      const report = await pruner.flushNow(host);
-      return report ? describeReport(report) : NO_SESSION;
-    },
-  },
-  {
-    name: "status",
-    usage: "",
-    help: "Show what is condensed, what is pending, and what comes next",
-    run({ pruner, host }) {
-      const status = pruner.status(host);
-      return status ? info(describeStatus(status)) : NO_SESSION;
-    },
+    help: "Condense everything that is finished at once",
+    run: (input) => flushByHand(input, false),
   },
 ];
 
-function describeStatus({ config, stats, ...status }: PrunerStatus): string {
-  const saved = status.rawChars - status.keptChars;
-  const lines = [
-    `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
-    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${number(saved)} characters fewer in each request.`,
-    `Chains compressed: ${number(status.chains)}.`,
-    `Pending: ${count(status.pendingCalls, "result")}${status.flushing ? ", a flush is running" : ""}.`,
-  ];
-  if (stats.callCount > 0) {
-    const failed = stats.failedCallCount > 0 ? ` (${number(stats.failedCallCount)} failed)` : "";
-    const tokens = `${number(stats.totalInputTokens)} tokens in, ${number(stats.totalOutputTokens)} out`;
-    lines.push(`Summariser: ${count(stats.callCount, "call")}${failed}, ${tokens}, $${stats.totalCost.toFixed(4)}.`);
-  }
-  return lines.join("\n");
+/**
+ * Flushes and tells what came of it. In a terminal the answer comes later, from the background: a host that waits for a
+ * command takes no prompt meanwhile.
+ */
+export async function flushByHand(input: CommandInput, compactAll: boolean): Promise<CommandResult> {
+  const { pruner, host } = input;
+  if (!pruner.settings.enabled) return warning("The pruner is off. Turn it on with /pruner on.");
+  const flushing = flush(input, compactAll);
+  if (!host.terminal) return flushing;
+  void flushing.then((result) => answer(host, result));
+  return SHOWN;
 }
 
-function number(value: number): string {
-  return value.toLocaleString("en-US");
+async function flush({ pruner, host }: CommandInput, compactAll: boolean): Promise<CommandResult> {
+  try {
+    const session = pruner.currentState();
+    const before = pruner.status(host);
+    if (!session || !before) return NO_SESSION;
+    const choice = chooseSummarizer(pruner.settings, host);
+    if (choice.kind === "missing" && before.pendingCalls > 0) return warning(`Nothing condensed: ${choice.reason}.`);
+    const { report, cancelled } = await flushWithProgress(pruner, host, compactAll);
+    // Another session is on the screen, and what it would be told is not of it.
+    if (!report || pruner.currentState() !== session) return SHOWN;
+    const { quietOversizedSkips } = pruner.settings;
+    const dealtWith = report.condensed + report.duplicates + report.trivial + report.oversized + report.failed;
+    if (dealtWith + report.chains === 0 && before.pendingCalls > 0 && !before.flushing) {
+      return failure(`Nothing condensed: the flush failed; ${count(before.pendingCalls, "result")} stay pending.`);
+    }
+    return describeReport(report, { cancelled, quietOversizedSkips });
+  } catch (error) {
+    return failure(error);
+  }
 }

@@ -1,13 +1,21 @@
 /** `/pruner`: the table of its subcommands, dispatch and completions. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
+import { SETTINGS } from "../config.js";
 import type { HostSnapshot } from "../host.js";
 import { nearest } from "../nearest.js";
 import type { Pruner } from "../runtime.js";
 import { chainCommands } from "./chains.js";
 import { flushCommands } from "./flush.js";
+import { modelCommands } from "./model.js";
 import { protectCommands } from "./protect.js";
+import { reportCommands } from "./reports.js";
+import { openSettings, screenCommands } from "./screens.js";
+import { completeKeys, completeValues, runSetting } from "./settings.js";
 import { switchCommands } from "./switch.js";
 import { type CommandResult, failure, info, type Subcommand } from "./types.js";
+
+/** Characters of a usage in the list of commands. */
+const MAX_USAGE = 28;
 
 const helpCommand: Subcommand = {
   name: "help",
@@ -20,33 +28,62 @@ const helpCommand: Subcommand = {
 export const SUBCOMMANDS: readonly Subcommand[] = [
   ...switchCommands,
   ...flushCommands,
+  ...reportCommands,
+  ...screenCommands,
   ...chainCommands,
+  ...modelCommands,
   ...protectCommands,
   helpCommand,
 ];
 
-/** Runs `/pruner <text>`. Always ends with something to tell the user; never throws. */
+/** Runs `/pruner <text>`. Always ends with something to tell the user, or with a screen; never throws. */
 export async function runCommand(pruner: Pruner, host: HostSnapshot, text: string): Promise<CommandResult> {
   const [name = "", ...rest] = text.trim().split(/\s+/);
-  const args = rest.join(" ");
-  if (name === "") return info(helpText());
-  const command = SUBCOMMANDS.find((candidate) => candidate.name === name.toLowerCase());
-  if (!command) return unknown(name);
-  if (args && !command.usage) return { message: `Usage: ${usageOf(command)}`, type: "warning" };
+  const input = { pruner, host, args: rest.join(" ") };
   try {
-    return await command.run({ pruner, host, args });
+    if (name === "") return host.terminal ? await openSettings(input) : info(helpText());
+    const command = SUBCOMMANDS.find((candidate) => candidate.name === name.toLowerCase());
+    if (!command) return runSetting(name, input) ?? unknown(name);
+    if (input.args && !command.usage) return { message: `Usage: ${usageOf(command)}`, type: "warning" };
+    return await command.run(input);
   } catch (error) {
     return failure(error);
   }
 }
 
-/** Completions for what has been typed behind `/pruner `. */
-export function completeCommand(pruner: Pruner, prefix: string): AutocompleteItem[] | null {
+/**
+ * Completions for what has been typed behind `/pruner `. Each stands for the whole of it, as the hosts expect.
+ * @param models names of the models that can summarise
+ */
+export function completeCommand(
+  pruner: Pruner,
+  prefix: string,
+  models?: () => readonly string[],
+): AutocompleteItem[] | null {
   const [, name = "", args] = /^\s*(\S*)(?:\s+(.*))?$/.exec(prefix) ?? [];
-  if (args !== undefined)
-    return nonEmpty(SUBCOMMANDS.find((command) => command.name === name)?.complete?.({ pruner, args }) ?? []);
+  if (args !== undefined) return nonEmpty(completeArguments(pruner, name, args, models));
   const matching = SUBCOMMANDS.filter((command) => command.name.startsWith(name.toLowerCase()));
-  return nonEmpty(matching.map((command) => ({ value: command.name, label: command.name, description: command.help })));
+  const commands = matching.map((command) => ({
+    value: command.name,
+    label: command.name,
+    description: command.help,
+  }));
+  return nonEmpty([...commands, ...completeKeys(name)]);
+}
+
+function completeArguments(
+  pruner: Pruner,
+  name: string,
+  args: string,
+  models: (() => readonly string[]) | undefined,
+): AutocompleteItem[] {
+  const command = SUBCOMMANDS.find((candidate) => candidate.name === name.toLowerCase());
+  const isModel = name.toLowerCase() === "model" || name.toLowerCase() === "summarizermodel";
+  const known = isModel ? models?.() : undefined;
+  const values = command
+    ? (command.complete?.({ pruner, args, models: known }) ?? [])
+    : completeValues(name, args, known);
+  return values.map((item) => ({ ...item, value: `${name} ${item.value}` }));
 }
 
 function nonEmpty(items: AutocompleteItem[]): AutocompleteItem[] | null {
@@ -54,17 +91,23 @@ function nonEmpty(items: AutocompleteItem[]): AutocompleteItem[] | null {
 }
 
 function unknown(name: string): CommandResult {
-  const [close] = nearest(
-    name,
-    SUBCOMMANDS.map((command) => command.name),
-  );
+  const names = [...SUBCOMMANDS.map((command) => command.name), ...SETTINGS.map((setting) => setting.key)];
+  const [close] = nearest(name, names);
   const suggestion = close ? ` Did you mean /pruner ${close}?` : "";
   return { message: `Unknown: /pruner ${name}.${suggestion}\n${helpText()}`, type: "warning" };
 }
 
 function helpText(): string {
-  const width = Math.max(...SUBCOMMANDS.map((command) => usageOf(command).length));
-  return SUBCOMMANDS.map((command) => `${usageOf(command).padEnd(width)}  ${command.help}`).join("\n");
+  const rows = SUBCOMMANDS.map((command): [string, string] => [shortUsageOf(command), command.help]);
+  rows.push(["/pruner <setting> [value]", "Show or change any setting: /pruner minBatchChars 2000"]);
+  const width = Math.max(...rows.map(([usage]) => usage.length));
+  return rows.map(([usage, help]) => `${usage.padEnd(width)}  ${help}`).join("\n");
+}
+
+/** Long lists of arguments would push the help out of sight; the command itself tells them. */
+function shortUsageOf(command: Subcommand): string {
+  const usage = usageOf(command);
+  return usage.length <= MAX_USAGE ? usage : `/pruner ${command.name} […]`;
 }
 
 function usageOf(command: Subcommand): string {

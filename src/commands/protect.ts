@@ -7,15 +7,15 @@ type ListKey = "protectedTools" | "protectedPaths";
 const ACTIONS = ["add", "remove", "clear"];
 
 export const protectCommands: readonly Subcommand[] = [
-  listCommand("protected-tools", "protectedTools", "tools whose output is never condensed"),
-  listCommand("protected-paths", "protectedPaths", "globs of paths whose content is never condensed"),
+  listCommand("protected-tools", "protectedTools", "whose output is never condensed"),
+  listCommand("protected-paths", "protectedPaths", "which files are never condensed"),
 ];
 
 function listCommand(name: string, key: ListKey, what: string): Subcommand {
   return {
     name,
     usage: "[add|remove|clear] [a, b]",
-    help: `Show or change the ${what}`,
+    help: `Show or change ${what}`,
     complete: ({ args }) =>
       ACTIONS.filter((action) => action.startsWith(args)).map((value) => ({ value, label: value })),
     run: (input) => changeList(name, key, input),

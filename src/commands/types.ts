@@ -5,6 +5,7 @@ import type { Pruner } from "../runtime.js";
 
 /** One sentence for the user, and how it is meant. */
 export interface CommandResult {
+  /** Empty where a screen has said all there is to say. */
   message: string;
   type: "info" | "warning" | "error";
 }
@@ -24,7 +25,7 @@ export interface Subcommand {
   /** One line of help. */
   help: string;
   /** Completions of what follows the name. */
-  complete?(input: Pick<CommandInput, "pruner" | "args">): AutocompleteItem[];
+  complete?(input: Pick<CommandInput, "pruner" | "args"> & { models?: readonly string[] }): AutocompleteItem[];
   run(input: CommandInput): Promise<CommandResult> | CommandResult;
 }
 
@@ -35,6 +36,9 @@ export function info(message: string): CommandResult {
 export function warning(message: string): CommandResult {
   return { message, type: "warning" };
 }
+
+/** Nothing more to say. */
+export const SHOWN: CommandResult = Object.freeze({ message: "", type: "info" });
 
 export const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
 

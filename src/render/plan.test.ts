@@ -9,7 +9,7 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type ToolCallRecord,
 } from "../types.js";
-import { buildRenderPlan, type PlanOptions } from "./plan.js";
+import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./plan.js";
 import { callStub } from "./stub.js";
 
 const PLAN_OPTIONS: PlanOptions = {
@@ -23,13 +23,17 @@ function record(toolCallId: string, change: Partial<ToolCallRecord> = {}): ToolC
   return { ...base, resultText: "x".repeat(3000), resultTimestamp: 2, ...change };
 }
 
-/** The plan of a session file with an entry for each pair. */
-function planOf(...entries: [string, unknown][]) {
+/** What a session file with an entry for each pair comes to. */
+function stateOf(...entries: [string, unknown][]) {
   const tree = new EntryTree();
   for (const [customType, data] of entries) tree.appendCustom(customType, data);
   const indexer = new ToolCallIndexer();
   indexer.reconstructFromSession(tree.getEntries(), tree.branch());
-  return buildRenderPlan(indexer.committed(), PLAN_OPTIONS);
+  return indexer.committed();
+}
+
+function planOf(...entries: [string, unknown][]): RenderPlan {
+  return buildRenderPlan(stateOf(...entries), PLAN_OPTIONS);
 }
 
 function index(...toolCalls: ToolCallRecord[]): [string, unknown] {
@@ -92,6 +96,17 @@ describe("buildRenderPlan", () => {
     const plan = planOf(index(record("c1")), entry, FRONTIER);
     expect(plan.replacements.get("c2@5")?.text).toContain("t2 condensed: identical to t1 (");
     expect(plan.toolCallIds).toContain("c2");
+  });
+
+  test("says where the blob of a spilled result is now, and so does a repeat of it", () => {
+    const spill = { spillPath: "/old/c1.txt", spillBytes: 70_000, spillLines: 3, resultPreview: "head" };
+    const spilled = record("c1", { resultText: "", resultChars: 70_000, ...spill });
+    const alias = { newToolCallId: "c2", newResultTimestamp: 5, originalToolCallId: "c1", originalResultTimestamp: 2 };
+    const entry: [string, unknown] = [CUSTOM_TYPE_DEDUP_ALIAS, { ...alias, shortId: "t2", eager: true }];
+    const locateBlob = ({ spillPath }: ToolCallRecord) => (spillPath === "/old/c1.txt" ? "/new/c1.txt" : undefined);
+    const { replacements } = buildRenderPlan(stateOf(index(spilled), entry), { ...PLAN_OPTIONS, locateBlob });
+    expect(replacements.get("c1@2")).toMatchObject({ eager: true, text: expect.stringContaining("/new/c1.txt") });
+    expect(replacements.get("c2@5")).toMatchObject({ eager: true, text: expect.stringContaining("/new/c1.txt") });
   });
 
   test("knows which replacements go by the bare id of an earlier release", () => {

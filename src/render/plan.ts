@@ -1,7 +1,8 @@
 /** What the `context` handler does to each message, computed once per epoch from what the entries say. */
 import type { RenderedChain } from "../chain-range-prune.js";
 import type { CommittedState } from "../session/ledger.js";
-import type { ToolCallRecord } from "../types.js";
+import type { ContextPruneConfig, ToolCallRecord } from "../types.js";
+import type { ArgumentOptions } from "./arguments.js";
 import { type FindOriginal, renderChains } from "./chains.js";
 import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.js";
 
@@ -28,6 +29,8 @@ export interface RenderPlan {
   legacySummaries: ReadonlyMap<string, readonly string[]>;
   /** Characters of all that is replaced, before and after. */
   sizes: { raw: number; kept: number };
+  /** How the arguments of finished calls are condensed, by occurrence of their result. */
+  arguments: ReadonlyMap<string, ArgumentOptions>;
   /** Active chains with their bodies, oldest first. */
   chains: readonly RenderedChain[];
   /** The closing reply of a compressed chain loses its thinking. */
@@ -41,6 +44,8 @@ export interface PlanOptions {
   /** The session's own copy of a result. */
   findOriginal: FindOriginal;
   stripFinalAssistantThinking: boolean;
+  condenseArgs: ContextPruneConfig["condenseArgs"];
+  purgeErrors: ContextPruneConfig["purgeErrors"];
 }
 
 /** Builds the plan of an epoch. */
@@ -69,13 +74,36 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
     const stub = duplicateStub(duplicate, record.spillPath === undefined ? undefined : locateBlob(record));
     add(key, duplicate.toolCallId, recordChars(record), stub, duplicate.eager);
   }
+  for (const { occurrenceKey, toolCallId, text } of state.pointers.values()) {
+    replacements.set(occurrenceKey, { occurrenceKey, text, eager: false });
+    toolCallIds.add(toolCallId);
+  }
   return {
     replacements,
     toolCallIds,
     bareIds,
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
     sizes,
+    arguments: argumentPlan(state, options),
     chains: renderChains(state, findOriginal),
     stripFinalAssistantThinking,
   };
+}
+
+/** Failed calls wait until a frontier has purged them; all others go with their stubs. */
+function argumentPlan(
+  { calls, duplicates, purged }: CommittedState,
+  { condenseArgs, purgeErrors }: Pick<PlanOptions, "condenseArgs" | "purgeErrors">,
+): Map<string, ArgumentOptions> {
+  const plan = new Map<string, ArgumentOptions>();
+  const add = (key: string, ref: string, isError: boolean) => {
+    if (isError ? purgeErrors.enabled && purged.has(key) : condenseArgs.enabled) {
+      plan.set(key, { ref, minStringChars: isError ? purgeErrors.minArgChars : condenseArgs.minStringChars });
+    }
+  };
+  for (const [key, { shortId, record }] of calls) add(key, shortId, record.isError);
+  for (const [key, { shortId, original }] of duplicates) {
+    if (shortId !== undefined) add(key, shortId, original.record.isError);
+  }
+  return plan;
 }

@@ -4,7 +4,8 @@
  * through and answers twice where a notice stands between a call and its result.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, isDropped, isToolResult, toolCallsOf } from "../messages.js";
+import { CallPairing } from "../call-pairing.js";
+import { isAssistant, isToolResult } from "../messages.js";
 
 /**
  * Drops results without a call and moves what stands between a call and its result behind the results.
@@ -29,11 +30,12 @@ export function repairTranscript(messages: AgentMessage[]): AgentMessage[] {
 
 /** Index of the first result that does not follow its call directly, or -1. */
 function findFirstBad(messages: readonly AgentMessage[]): number {
-  const open = new OpenCalls();
+  const pairing = new CallPairing();
   for (const [i, message] of messages.entries()) {
     if (isToolResult(message)) {
-      if (!open.take(message.toolCallId)) return i;
-    } else open.reset(message);
+      if (!pairing.take(message.toolCallId)) return i;
+    } else if (isAssistant(message)) pairing.open(message);
+    else pairing.close();
   }
   return -1;
 }
@@ -42,34 +44,13 @@ function findFirstBad(messages: readonly AgentMessage[]): number {
 function repairSegment(segment: readonly AgentMessage[]): AgentMessage[] {
   const [head, ...rest] = segment;
   if (!head) return [];
-  const open = new OpenCalls();
-  open.reset(head);
+  const pairing = new CallPairing();
+  if (isAssistant(head)) pairing.open(head);
   const results: AgentMessage[] = [];
   const others: AgentMessage[] = [];
   for (const message of isToolResult(head) ? segment : rest) {
     if (!isToolResult(message)) others.push(message);
-    else if (open.take(message.toolCallId)) results.push(message);
+    else if (pairing.take(message.toolCallId)) results.push(message);
   }
   return isToolResult(head) ? others : [head, ...results, ...others];
-}
-
-/** Calls that still wait for their result. Ids are counted: some servers give several calls of a turn the same id. */
-class OpenCalls {
-  private waiting = new Map<string, number>();
-
-  /** `message` is not a result: it closes the calls before it, and opens its own if it is an assistant's. */
-  reset(message: AgentMessage): void {
-    if (this.waiting.size > 0) this.waiting = new Map();
-    if (!isAssistant(message) || isDropped(message)) return;
-    for (const { id } of toolCallsOf(message)) this.waiting.set(id, (this.waiting.get(id) ?? 0) + 1);
-  }
-
-  /** Takes the result of a waiting call; false where none waits. */
-  take(toolCallId: string): boolean {
-    const count = this.waiting.get(toolCallId) ?? 0;
-    if (count === 0) return false;
-    if (count === 1) this.waiting.delete(toolCallId);
-    else this.waiting.set(toolCallId, count - 1);
-    return true;
-  }
 }

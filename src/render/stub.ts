@@ -2,7 +2,7 @@
 import { IMAGE_CHARS } from "../messages.js";
 import type { CallSummary, DuplicateCall, IndexedCall } from "../session/ledger.js";
 import { describeCall } from "../summary/describe.js";
-import { cut } from "../summary/text.js";
+import { cut, grouped } from "../summary/text.js";
 import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
 
 /** pi cuts results to 2,000 characters when it compacts, so what identifies a call must come early. */
@@ -38,11 +38,11 @@ export function describeRecord(record: StubSubject["record"]): string {
  * @param path the blob as it can be read now; a stub never names a file that is not there
  */
 export function spillStub({ shortId, record }: IndexedCall, path: string | undefined): string {
-  const size = `${number(record.spillBytes ?? 0)} bytes${lines(record.spillLines)}`;
+  const size = `${grouped(record.spillBytes ?? 0)} bytes${lines(record.spillLines)}`;
   const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${size}, ${outcomeOf(record)}. ${hint(shortId)}]`;
   const preview = record.resultPreview ?? "";
   const where = path === undefined ? "" : ` ${readHint(path)}`;
-  return `${header}\n${preview}\n[preview of the first ${number(preview.length)} characters.${where}]`;
+  return `${header}\n${preview}\n[preview of the first ${grouped(preview.length)} characters.${where}]`;
 }
 
 /** `[t12 condensed: identical to t7 (read src/app.ts, 14,203 chars). Full output: context_tree_query t7]` */
@@ -69,7 +69,7 @@ export function isWorthwhile(stubChars: number, originalChars: number): boolean 
 
 function describeSize(record: StubSubject["record"]): string {
   const images = record.resultImages ?? 0;
-  const text = `${number(textChars(record))} chars`;
+  const text = `${grouped(textChars(record))} chars`;
   return images === 0 ? text : `${text} and ${images === 1 ? "1 image" : `${images} images`}`;
 }
 
@@ -91,9 +91,5 @@ function outcomeOf(record: StubSubject["record"]): string {
 }
 
 function lines(count: number | undefined): string {
-  return count === undefined ? "" : ` in ${number(count)} lines`;
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
+  return count === undefined ? "" : ` in ${grouped(count)} lines`;
 }

@@ -197,6 +197,7 @@ describe("messagesInContext", () => {
 
   test("begins at the first entry that a compaction keeps", () => {
     expect(saidIn([...branch, compaction("k", "b"), message("d")])).toEqual(["b", "c", "d"]);
+    expect(saidIn([...branch, compaction("k", "a"), message("d")])).toEqual(["a", "b", "c", "d"]);
   });
 
   test("the last compaction counts", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import {
+  CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_FRONTIER,
@@ -51,6 +52,14 @@ const FRONTIER = {
   summaryCharCount: 5,
   outcome: "summarized",
 };
+const CHAIN = {
+  blockId: "b7",
+  startUserTimestamp: 1,
+  finalAssistantTimestamp: 9,
+  droppedToolCallIds: ["c1", "c2"],
+  toolRefs: ["t1", "t2"],
+  compressedAt: 10,
+};
 const STATS = { totalInputTokens: 1, totalOutputTokens: 2, totalCost: 0.5, callCount: 3, failedCallCount: 1 };
 const DIAGNOSTIC = { kind: "error", detail: "what" };
 
@@ -69,6 +78,11 @@ const TYPES: [string, object, string[]][] = [
       "summaryCharCount",
       "outcome",
     ],
+  ],
+  [
+    CUSTOM_TYPE_CHAIN,
+    CHAIN,
+    ["blockId", "startUserTimestamp", "finalAssistantTimestamp", "droppedToolCallIds", "toolRefs", "compressedAt"],
   ],
   [CUSTOM_TYPE_STATS, STATS, ["totalInputTokens", "totalOutputTokens", "totalCost", "callCount"]],
   [CUSTOM_TYPE_DIAGNOSTIC, DIAGNOSTIC, ["kind", "detail"]],
@@ -150,6 +164,37 @@ describe(CUSTOM_TYPE_FRONTIER, () => {
   test("one that an earlier release wrote is valid", () => {
     const legacy = { lastAttemptedToolName: "read", lastAttemptedTurnIndex: 0, lastAttemptedTimestamp: 10 };
     expect(read(CUSTOM_TYPE_FRONTIER, { ...FRONTIER, ...legacy })?.kind).toBe("frontier");
+  });
+});
+
+describe(CUSTOM_TYPE_DEDUP_ALIAS, () => {
+  test("may be one that takes effect at once, but not otherwise", () => {
+    expect(read(CUSTOM_TYPE_DEDUP_ALIAS, { ...ALIAS, eager: true })).toMatchObject({ data: { eager: true } });
+    expect(read(CUSTOM_TYPE_DEDUP_ALIAS, { ...ALIAS, eager: "yes" })?.kind).toBe("invalid");
+  });
+});
+
+describe(CUSTOM_TYPE_CHAIN, () => {
+  test("may be one that was interrupted, and one that was put back", () => {
+    const states = { interrupted: true, active: false };
+    expect(read(CUSTOM_TYPE_CHAIN, { ...CHAIN, ...states })).toMatchObject({ kind: "chain", data: states });
+  });
+
+  test("keeps what was protected when it was compressed, by id and by occurrence", () => {
+    const protection = { protectedToolCallIds: ["c2"], protectedOccurrenceKeys: ["c2@5"] };
+    expect(read(CUSTOM_TYPE_CHAIN, { ...CHAIN, ...protection })).toMatchObject({ kind: "chain", data: protection });
+  });
+
+  test.each([
+    ["a block id that is a call's ref", { blockId: "t7" }],
+    ["a block id without a number", { blockId: "b" }],
+    ["protected ids that are no texts", { protectedToolCallIds: [1] }],
+    ["dropped keys that are no list", { droppedOccurrenceKeys: "c1@2" }],
+    ["a ref of another form", { toolRefs: ["x1"] }],
+    ["a body of an unknown source", { bodySource: "dreamt" }],
+    ["a state that is no yes or no", { active: "no" }],
+  ])("%s makes the entry invalid", (_what, change) => {
+    expect(read(CUSTOM_TYPE_CHAIN, { ...CHAIN, ...change })?.kind).toBe("invalid");
   });
 });
 

@@ -5,6 +5,7 @@
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { type TSchema, Type } from "typebox";
 import { Value } from "typebox/value";
+import { isRecord } from "../json.js";
 import {
   type ChainCompressionEntry,
   CUSTOM_TYPE_CHAIN,
@@ -73,6 +74,10 @@ const FrontierSchema = Type.Object({
   lastAttemptedToolCallId: Type.Union([Type.String(), Type.Null()]),
   lastAttemptedResultTimestamp: Type.Optional(Type.Number()),
   skippedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+  purgedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+  pointers: Type.Optional(
+    Type.Array(Type.Object({ toolCallId: Type.String(), occurrenceKey: Type.String(), text: Type.String() })),
+  ),
   attemptedBatchCount: Count,
   attemptedToolCallCount: Count,
   rawCharCount: Count,
@@ -164,7 +169,7 @@ function invalid(customType: string): OwnEntry {
 
 /** An index entry with a bad record in it still gives its good ones. */
 function readIndex(data: unknown): OwnEntry {
-  if (!isObject(data) || !Array.isArray(data.toolCalls)) return invalid(CUSTOM_TYPE_INDEX);
+  if (!isRecord(data) || !Array.isArray(data.toolCalls)) return invalid(CUSTOM_TYPE_INDEX);
   const toolCalls = valid<ToolCallRecord>(RecordSchema, data.toolCalls);
   const refs = valid<SummaryToolCallRef>(RefSchema, Array.isArray(data.refs) ? data.refs : []);
   const entry: IndexEntryData = { toolCalls, refs, ...(data.backfilled === true ? { backfilled: true } : {}) };
@@ -173,7 +178,7 @@ function readIndex(data: unknown): OwnEntry {
 
 /** Earlier releases wrote the summary as a message of the conversation, its refs in `details.toolCallRefs`. */
 function readLegacySummary(content: unknown, details: unknown, timestamp: number): OwnEntry {
-  if (typeof content !== "string" || !isObject(details) || !Array.isArray(details.toolCallRefs)) {
+  if (typeof content !== "string" || !isRecord(details) || !Array.isArray(details.toolCallRefs)) {
     return invalid(CUSTOM_TYPE_SUMMARY);
   }
   const refs = valid<SummaryToolCallRef>(RefSchema, details.toolCallRefs);
@@ -182,8 +187,4 @@ function readLegacySummary(content: unknown, details: unknown, timestamp: number
 
 function valid<T>(schema: TSchema, values: readonly unknown[]): T[] {
   return values.filter((value): value is T => Value.Check(schema, value));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

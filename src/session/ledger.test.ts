@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { FrontierEntryData, SummaryEntryData, ToolCallRecord } from "../types.js";
+import type { ChainCompressionEntry, FrontierEntryData, SummaryEntryData, ToolCallRecord } from "../types.js";
 import type { OwnEntry } from "./entries.js";
 import { BranchLedger, type DuplicateCall, type IndexedCall } from "./ledger.js";
 
@@ -99,6 +99,7 @@ describe("a frontier", () => {
   test("a record that the file does not hold is passed over", () => {
     const { ledger } = ledgerOf([index("lost"), alias("c2", "lost"), frontier()], []);
     expect(ledger.calls.size + ledger.duplicates.size).toBe(0);
+    expect(ledger.has("lost@2") || ledger.has("c2@2")).toBe(false);
   });
 
   test("commits repeats", () => {
@@ -106,6 +107,32 @@ describe("a frontier", () => {
     const { ledger } = ledgerOf([alias("c2", "c1"), frontier()], [], [duplicate]);
     expect([...ledger.duplicates]).toEqual([["c2@2", duplicate]]);
     expect(ledger.has("c2@2")).toBe(true);
+  });
+});
+
+describe("what must not wait, since it is too big to be sent", () => {
+  const spilled = indexed("c1", "hash");
+  spilled.record.spillPath = "/blobs/c1.txt";
+
+  test("a spilled result takes effect at once, and is an original for repeats", () => {
+    const entry: OwnEntry = {
+      kind: "index",
+      data: { toolCalls: [spilled.record, record("c2")], refs: [] },
+      rejected: 0,
+    };
+    const { ledger, changed } = ledgerOf([entry], [spilled, indexed("c2")]);
+    expect(changed).toEqual([true]);
+    expect([...ledger.calls.keys()]).toEqual(["c1@2"]);
+    expect(ledger.findByHash("hash")).toBe(spilled);
+  });
+
+  test("so does a repeat that is as big", () => {
+    const duplicate = { occurrenceKey: "c2@2", toolCallId: "c2", shortId: "t2", original: spilled, eager: true };
+    const data = { newToolCallId: "c2", newResultTimestamp: 2, originalToolCallId: "c1", eager: true as const };
+    const { ledger, changed } = ledgerOf([{ kind: "alias", data }], [], [duplicate]);
+    expect(changed).toEqual([true]);
+    expect(ledger.duplicates.get("c2@2")).toBe(duplicate);
+    expect(ledger.hasUncommitted()).toBe(false);
   });
 });
 
@@ -156,6 +183,29 @@ describe("a summary message of an earlier release", () => {
       ["c1@2", { text: "", carriedBy: "t2" }],
       ["c2@2", { text: "both" }],
     ]);
+  });
+});
+
+describe("a compressed chain", () => {
+  function chain(change: Partial<ChainCompressionEntry> = {}): OwnEntry {
+    const range = { startUserTimestamp: 1, finalAssistantTimestamp: 9, droppedToolCallIds: ["c1"], toolRefs: ["t1"] };
+    return { kind: "chain", data: { blockId: "b1", ...range, compressedAt: 10, ...change } };
+  }
+
+  test("waits for the frontier of the flush that compresses it", () => {
+    const { ledger, changed } = ledgerOf([index("c1"), chain()], [indexed("c1")]);
+    expect(changed).toEqual([false, false]);
+    expect(ledger.chains.size).toBe(0);
+    ledger.fold(frontier());
+    expect([...ledger.chains.keys()]).toEqual(["b1"]);
+  });
+
+  test("is put back at once by an entry of its own, and compressed again by the next", () => {
+    const { ledger, changed } = ledgerOf([index("c1"), chain(), frontier(), chain({ active: false })], [indexed("c1")]);
+    expect(changed.at(-1)).toBe(true);
+    expect(ledger.chains.get("b1")?.active).toBe(false);
+    ledger.fold(chain({ active: true }));
+    expect(ledger.chains.get("b1")?.active).toBe(true);
   });
 });
 

@@ -6,6 +6,7 @@ import { occurrenceKey } from "../messages.js";
 import type {
   ChainCompressionEntry,
   FrontierEntryData,
+  RecoveryPointer,
   SummaryEntryData,
   SummaryToolCallRef,
   ToolCallRecord,
@@ -53,6 +54,10 @@ export interface CommittedState {
   legacySummaries: readonly LegacySummary[];
   /** Compressed chains by block id, in the order of their blocks; also those that were decompressed by hand. */
   chains: ReadonlyMap<string, ChainCompressionEntry>;
+  /** Failed calls whose arguments are condensed. */
+  purged: ReadonlySet<string>;
+  /** Pointers in the place of recovered outputs, by occurrence. */
+  pointers: ReadonlyMap<string, RecoveryPointer>;
 }
 
 /** Finds the file's calls and repeats by occurrence. */
@@ -69,6 +74,8 @@ export class BranchLedger implements CommittedState {
   readonly legacySummaries: LegacySummary[] = [];
   readonly chains = new Map<string, ChainCompressionEntry>();
   readonly skipped = new Set<string>();
+  readonly purged = new Set<string>();
+  readonly pointers = new Map<string, RecoveryPointer>();
   frontier: FrontierEntryData | undefined;
   private readonly keysByHash = new Map<string, string>();
   private readonly stagedKeys = new Set<string>();
@@ -155,6 +162,8 @@ export class BranchLedger implements CommittedState {
     this.stagedKeys.clear();
     this.frontier = frontier;
     for (const key of frontier.skippedOccurrenceKeys ?? []) this.skipped.add(key);
+    for (const key of frontier.purgedOccurrenceKeys ?? []) this.purged.add(key);
+    for (const pointer of frontier.pointers ?? []) this.pointers.set(pointer.occurrenceKey, pointer);
   }
 
   private commitCall(key: string): void {

@@ -9,7 +9,7 @@ const FOOTER = "\n\n---\n**Summarized tool refs**: `t1`, `t2`\nUse `context_tree
 
 describe("splitLegacySummary", () => {
   test("gives each call its list item, without mark and footer", () => {
-    expect(splitLegacySummary(`- \`t1\` read: three exports\n- \`t2\` bash: passed${FOOTER}`, REFS)).toEqual([
+    expect(splitLegacySummary(`\n- \`t1\` read: three exports \n\n- \`t2\` bash: passed${FOOTER}`, REFS)).toEqual([
       "read: three exports",
       "bash: passed",
     ]);

@@ -20,7 +20,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SettingsManager } from "@mariozechner/pi-coding-agent";
 import lockfile from "proper-lockfile";
-import { DEFAULT_CONFIG, defineSettings } from "../config.js";
+import { DEFAULT_CONFIG, SETTINGS_ROOT } from "../config.js";
+import { defineSettings } from "../settings-table.js";
 import { loadSettings, saveSetting, saveSettings } from "./settings-file.js";
 
 const isRoot = process.getuid?.() === 0;
@@ -244,11 +245,14 @@ describe("saveSetting", () => {
 
   test("dotted keys are nested", () => {
     const text = { label: "L", group: "General", help: "Help." } as const;
-    const table = defineSettings<{ chains: { enabled: boolean; window: number; inner: { on: boolean } } }>({
-      "chains.enabled": { kind: "boolean", default: true, ...text },
-      "chains.window": { kind: "integer", default: 3, min: 1, max: 9, presets: [], ...text },
-      "chains.inner.on": { kind: "boolean", default: true, ...text },
-    });
+    const table = defineSettings<{ chains: { enabled: boolean; window: number; inner: { on: boolean } } }>(
+      SETTINGS_ROOT,
+      {
+        "chains.enabled": { kind: "boolean", default: true, ...text },
+        "chains.window": { kind: "integer", default: 3, min: 1, max: 9, presets: [], ...text },
+        "chains.inner.on": { kind: "boolean", default: true, ...text },
+      },
+    );
     writeFileSync(file, '{"contextPrune":{"chains":{"other":1,"window":2},"x":1}}');
     saveSetting({ agentDir, table, key: "chains.window", value: 5 });
     saveSetting({ agentDir, table, key: "chains.inner.on", value: false });
@@ -414,11 +418,11 @@ describe("saveSetting", () => {
     writeFileSync(file, '{"theme":"dark"}');
     const children = ["a", "b"].map((name) =>
       startScript(
-        `import { defineSettings } from ${JSON.stringify(join(import.meta.dir, "../config.ts"))};
+        `import { defineSettings } from ${JSON.stringify(join(import.meta.dir, "../settings-table.ts"))};
            import { saveSetting } from ${JSON.stringify(join(import.meta.dir, "settings-file.ts"))};
            const row = { kind: "integer", default: 0, min: 0, max: 99, presets: [], label: "L", group: "General", help: "H." };
            const keys = Array.from({ length: 20 }, (_, n) => "${name}.key" + n);
-           const table = defineSettings(Object.fromEntries(keys.map((key) => [key, row])));
+           const table = defineSettings("contextPrune", Object.fromEntries(keys.map((key) => [key, row])));
            console.log("ready");
            await new Promise((resolve) => process.stdin.once("data", resolve));
            process.stdin.destroy();

@@ -23,15 +23,10 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import lockfile from "proper-lockfile";
-import {
-  isRecord,
-  type ResolvedConfig,
-  resolveConfig,
-  SETTINGS_ROOT,
-  SETTINGS_TABLE,
-  type SettingsTable,
-  type SettingValue,
-} from "../config.js";
+import { resolveConfig, SETTINGS_ROOT, SETTINGS_TABLE } from "../config.js";
+import { isRecord } from "../json.js";
+import type { SettingValue } from "../settings-rows.js";
+import type { ResolvedConfig, SettingsTable } from "../settings-table.js";
 import type { ContextPruneConfig } from "../types.js";
 
 const FILE_NAME = "settings.json";

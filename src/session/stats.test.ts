@@ -60,11 +60,12 @@ describe("SummarizerStats", () => {
     stats.add(USAGE, true);
     stats.save(append);
 
+    append("other-extension", { callCount: 99 });
     const restarted = new SummarizerStats();
     restarted.restore(entries);
     expect(restarted.current).toEqual(stats.current);
     restarted.save(append);
-    expect(entries).toHaveLength(2);
+    expect(entries).toHaveLength(3);
     restarted.add(USAGE, false);
     expect(restarted.current).toMatchObject({ callCount: 3, failedCallCount: 1 });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
-import { buildSummaryRequest, showEnds } from "./prompt.js";
+import { buildRangeRequest, buildSummaryRequest, showEnds } from "./prompt.js";
 
 function call(resultText: string, change: Partial<CapturedToolCall> = {}): CapturedToolCall {
   return {
@@ -46,7 +46,7 @@ describe("buildSummaryRequest", () => {
   });
 
   test("tells of images, which it cannot show", () => {
-    expect(buildSummaryRequest(batch(call("", { resultImages: 2 })), HUGE).text).toContain("images: 2");
+    expect(buildSummaryRequest(batch(call("", { resultImages: 1 })), HUGE).text).toContain("images: 1");
     expect(buildSummaryRequest(batch(call("")), HUGE).text).not.toContain("images");
   });
 
@@ -121,6 +121,27 @@ describe("buildSummaryRequest", () => {
     const text = `${"</output>".repeat(3000)}`;
     const shown = outputOf(buildSummaryRequest(batch(call(text)), 9000).text);
     expect(shown).not.toMatch(/<\/?output>/i);
+  });
+});
+
+describe("buildRangeRequest", () => {
+  test("shows the summaries of a chain in their order, each in a fence of its own", () => {
+    const { systemPrompt, text } = buildRangeRequest(["first", "second </output> one"], HUGE);
+    expect(text).toMatch(/^<output>\nfirst\n<\/output>\n\n<output>\nsecond .* one\n<\/output>$/);
+    expect(text.match(/<\/output>/g)).toHaveLength(2);
+    expect(systemPrompt).toContain("never follow");
+  });
+
+  test("keeps to the room that there is, both ends of each shown", () => {
+    const summaries = Array.from({ length: 8 }, (_, i) => `HEAD-${i}${"x".repeat(20_000)}TAIL-${i}`);
+    const { systemPrompt, text } = buildRangeRequest(summaries, 30_000);
+    const chars = systemPrompt.length + text.length;
+    expect(chars).toBeGreaterThan(20_000);
+    expect(chars).toBeLessThan(30_500);
+    for (const i of summaries.keys()) {
+      expect(text).toContain(`HEAD-${i}`);
+      expect(text).toContain(`TAIL-${i}`);
+    }
   });
 });
 

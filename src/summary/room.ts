@@ -1,4 +1,5 @@
 /** The room that a digest has, and filling it with names. */
+import { grouped } from "./text.js";
 
 /** What a digest may take up: lines, and characters with one line break for each line. */
 export interface Room {
@@ -23,7 +24,7 @@ export function roomAfter(room: Room, lines: readonly string[]): Room {
 
 /** "1 match", "2 matches". */
 export function count(n: number, one: string, many = `${one}s`): string {
-  return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
+  return `${grouped(n)} ${n === 1 ? one : many}`;
 }
 
 /** Items joined by commas behind a heading in lines of at most `MAX_LINE`; how many had no room stands at the end. */
@@ -45,7 +46,7 @@ export function packNames(names: readonly string[], heading: string, room: Room)
     left -= line.length + 1;
   }
   const hidden = names.length - next;
-  const note = `… ${hidden.toLocaleString("en-US")} more`;
+  const note = `… ${grouped(hidden)} more`;
   if (lines.length === 0 && hidden > 0 && room.lines > 0 && heading.length + note.length < room.chars) {
     return { lines: [heading + note], hidden };
   }

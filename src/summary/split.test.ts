@@ -24,6 +24,10 @@ describe("splitSummary", () => {
     ]);
   });
 
+  test("takes the shortest of sections", () => {
+    expect(splitSummary("[1] a\n[2] b", 2)).toEqual(["a", "b"]);
+  });
+
   test("leaves out what stands before the first section", () => {
     expect(splitSummary("Here is the summary:\n\n[1] first\n[2] second", 2)).toEqual(["first", "second"]);
   });

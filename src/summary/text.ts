@@ -1,9 +1,9 @@
-/** Cutting and flattening tool text. Lengths are UTF-16 code units; nothing here splits a surrogate pair. */
+/** Cutting and flattening tool text, and numbers in texts. Lengths are UTF-16 code units; nothing here splits a surrogate pair. */
 
 const ESC = String.fromCharCode(27);
 const BEL = String.fromCharCode(7);
 /** Colours and cursor moves, and titles or hyperlinks. */
-const ANSI = new RegExp(`${ESC}\\[[0-9;?]*[ -/]*[@-~]|${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
+export const ANSI = new RegExp(`${ESC}\\[[0-9;?]*[ -/]*[@-~]|${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
 const BLANKS = /[\s\p{Cc}]+/gu;
 const LONE_SURROGATE = /\p{Surrogate}/gu;
 
@@ -14,7 +14,8 @@ export function sliceText(text: string, start: number, end: number): string {
   return text.slice(from, Math.max(from, to));
 }
 
-function splitsPair(text: string, index: number): boolean {
+/** Whether a cut at `index` would part the halves of a surrogate pair. */
+export function splitsPair(text: string, index: number): boolean {
   return (text.charCodeAt(index - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(index) & 0xfc00) === 0xdc00;
 }
 
@@ -47,6 +48,11 @@ export function oneLine(text: string, max: number): string {
   const end = start + max * 4 + 40;
   const flat = flatten(sliceText(text, start, end));
   return cut(end < text.length ? `${flat}…` : flat, max);
+}
+
+/** A whole number with its digits in groups of three, whatever the locale of the process. */
+export function grouped(value: number): string {
+  return value.toLocaleString("en-US");
 }
 
 /** Whether a line says anything: rulers and blank lines do not. Looks at its first 400 characters. */

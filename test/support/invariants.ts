@@ -4,12 +4,15 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import {
   contentChars,
   extractToolResultText,
+  isAssistant,
   isImage,
   isToolResult,
   lastAnswerIndex,
   textOf,
+  toolCallsOf,
 } from "../../src/messages.js";
 import { recover, sourcesOf } from "../../src/recovery.js";
+import { markerRefs } from "../../src/render/arguments.js";
 import { repairTranscript } from "../../src/render/repair.js";
 import type { SessionState } from "../../src/session-state.js";
 import type { RenderedRequest } from "./simulated-session.js";
@@ -82,6 +85,27 @@ export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: S
       return !comesBack && !(isVerbatim && images.every((image) => attached.has(image.data)));
     })
     .map((message) => `dropped result ${message.toolCallId} cannot be given back`);
+}
+
+/** Invariant 2 for arguments: each one that was condensed is given back by the ref in its markers. */
+export function checkArgumentsRecoverable({ raw, sent }: RenderedRequest, state: SessionState): string[] {
+  const sources = sourcesOf(state);
+  const known = new Set(
+    raw.filter(isAssistant).flatMap((m) => toolCallsOf(m).map((call) => JSON.stringify(call.arguments))),
+  );
+  return sent.filter(isAssistant).flatMap((message) =>
+    toolCallsOf(message).flatMap((call) => {
+      if (known.has(JSON.stringify(call.arguments))) return [];
+      const original = raw.filter(isAssistant).find((m) => m.timestamp === message.timestamp);
+      const wanted = original && toolCallsOf(original).filter((candidate) => candidate.id === call.id);
+      const recoveries = markerRefs(call.arguments).map((ref) => recover(ref, sources));
+      const outputs = recoveries.flatMap((recovery) => (recovery.kind === "found" ? recovery.outputs : []));
+      const given = wanted?.some(({ arguments: args }) =>
+        outputs.some((output) => isDeepStrictEqual(output.args, args)),
+      );
+      return given ? [] : [`the arguments of ${call.id} cannot be given back`];
+    }),
+  );
 }
 
 /** Invariant 3: the request is valid. */

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { AuthStorage, ModelRegistry, type SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { HostSnapshot, SessionReader } from "../../src/host.js";
+import type { ExternalCost, HostSnapshot, SessionReader } from "../../src/host.js";
 import { isAssistant, isToolResult } from "../../src/messages.js";
+import { QUERY_TOOL_DESCRIPTION } from "../../src/query-tool.js";
 import { Pruner } from "../../src/runtime.js";
 import { messagesInContext } from "../../src/session/branch.js";
 import type { SessionState } from "../../src/session-state.js";
@@ -59,6 +60,7 @@ export class EntryTree implements SessionReader {
   getHeader = (): null => null;
   getSessionId = (): string => "simulated";
   getSessionDir = (): string => this.sessionDir;
+  getCwd = (): string => this.sessionDir;
   getSessionFile = (): string | undefined => (this.sessionDir ? join(this.sessionDir, "simulated.jsonl") : undefined);
 
   /** Entries from the root to the leaf. */
@@ -107,6 +109,8 @@ export class SimulatedSession {
   readonly pruner: Pruner;
   readonly host: HostSnapshot;
   readonly notices: string[] = [];
+  /** What was announced of the summariser's cost. */
+  readonly costs: ExternalCost[] = [];
   /** Messages that the agent holds and whose entries have not been written yet. */
   private lagging: AgentMessage[] = [];
 
@@ -116,7 +120,11 @@ export class SimulatedSession {
     private readonly lag = false,
     models?: Partial<Pick<HostSnapshot, "model" | "models">>,
   ) {
-    this.pruner = new Pruner((customType, data) => void tree.appendCustom(customType, data));
+    this.pruner = new Pruner({
+      appendEntry: (customType, data) => void tree.appendCustom(customType, data),
+      announceCost: (cost) => void this.costs.push(cost),
+      toolDescription: () => QUERY_TOOL_DESCRIPTION,
+    });
     this.host = {
       session: tree,
       models: ModelRegistry.inMemory(AuthStorage.inMemory()),

@@ -1,0 +1,66 @@
+/**
+ * What has had its time: arguments of failed calls, and output that the model had asked back. Judged when a flush commits
+ * and written into its frontier, never against the live tail, so that the prompt stays stable until the next flush.
+ */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import { CallPairing } from "./call-pairing.js";
+import { contentChars, isAssistant, isToolResult, occurrenceKey } from "./messages.js";
+import { argumentSavings } from "./render/arguments.js";
+import { describeCall } from "./summary/describe.js";
+import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "./types.js";
+
+/** What a frontier says of age. */
+export interface Ageing {
+  /** Failed calls whose arguments are condensed from now on. */
+  purgedOccurrenceKeys: string[];
+  /** Recovered outputs that give way to a pointer. */
+  pointers: RecoveryPointer[];
+}
+
+/** What the judgement looks at. */
+export interface AgeingInput {
+  messages: readonly AgentMessage[];
+  config: Pick<ContextPruneConfig, "purgeErrors" | "recoveryGraceTurns">;
+  /** A read of something that had been condensed. */
+  isRecovery(call: { toolName: string; args: Record<string, unknown> }): boolean;
+  /** An earlier frontier has said so already. */
+  isAged(key: string): boolean;
+}
+
+/** The calls and outputs of `messages` that have had their turns by now. */
+export function judgeAge({ messages, config, isRecovery, isAged }: AgeingInput): Ageing {
+  const ageing: Ageing = { purgedOccurrenceKeys: [], pointers: [] };
+  const { purgeErrors, recoveryGraceTurns } = config;
+  let turns = messages.filter((message) => message.role === "user").length;
+  const pairing = new CallPairing();
+  for (const message of messages) {
+    if (message.role === "user") turns -= 1;
+    if (isAssistant(message)) pairing.open(message);
+    if (!isToolResult(message)) continue;
+    const args = pairing.take(message.toolCallId)?.arguments ?? {};
+    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    if (isAged(key)) continue;
+    if (isRecovery({ toolName: message.toolName, args })) {
+      if (turns >= recoveryGraceTurns) ageing.pointers.push(...pointerFor(message, args, key));
+    } else if (message.isError && purgeErrors.enabled && turns >= purgeErrors.cooldownTurns) {
+      if (argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
+    }
+  }
+  return ageing;
+}
+
+function pointerFor(message: ToolResultMessage, args: Record<string, unknown>, key: string): RecoveryPointer[] {
+  const text =
+    message.toolName === QUERY_TOOL_NAME
+      ? `[was shown here; ask again: ${describeAsk(args)}]`
+      : `[was shown here; the file can be read again: ${describeCall(message.toolName, args)}]`;
+  return text.length < contentChars(message.content)
+    ? [{ toolCallId: message.toolCallId, occurrenceKey: key, text }]
+    : [];
+}
+
+function describeAsk(args: Record<string, unknown>): string {
+  const refs = Array.isArray(args.toolCallIds) ? args.toolCallIds.filter((ref) => typeof ref === "string") : [];
+  return `${QUERY_TOOL_NAME} ${refs.slice(0, 8).join(", ")}`;
+}

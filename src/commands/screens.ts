@@ -1,0 +1,68 @@
+/** `/pruner settings`, `/pruner tree` and `/pruner context`: screens in a terminal, text elsewhere. */
+import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
+import { formatSetting, SETTINGS } from "../config.js";
+import { contextChart } from "../ui/context-chart.js";
+import { contextShares } from "../ui/context-model.js";
+import { ContextScreen } from "../ui/context-screen.js";
+import { PLAIN } from "../ui/paint.js";
+import { settingValue } from "../ui/settings-model.js";
+import { SettingsScreen } from "../ui/settings-screen.js";
+import { showScreen } from "../ui/terminal.js";
+import { condensedTree } from "../ui/tree-model.js";
+import { treeText } from "../ui/tree-rows.js";
+import { TreeScreen } from "../ui/tree-screen.js";
+import { type CommandInput, type CommandResult, info, NO_SESSION, SHOWN, type Subcommand } from "./types.js";
+
+/** Columns and lines of text where no terminal says how wide it is. */
+const TEXT_WIDTH = 78;
+const TEXT_LINES = 40;
+
+export const screenCommands: readonly Subcommand[] = [
+  {
+    name: "settings",
+    usage: "",
+    help: "Show and change every setting",
+    run: openSettings,
+  },
+  {
+    name: "tree",
+    usage: "",
+    help: "Browse what is condensed, down to the originals",
+    run: openTree,
+  },
+  {
+    name: "context",
+    usage: "",
+    help: "Show where the window goes, before and after",
+    run: openContext,
+  },
+];
+
+/** The settings screen; in other modes the list of what is set. */
+export async function openSettings({ pruner, host }: CommandInput): Promise<CommandResult> {
+  if (!host.terminal) {
+    const lines = SETTINGS.map(({ key }) => `${key}: ${formatSetting(key, settingValue(pruner.settings, key))}`);
+    return info([...lines, "Change one with /pruner <setting> <value>."].join("\n"));
+  }
+  await showScreen(host, (stage) => new SettingsScreen(pruner, host, stage));
+  return SHOWN;
+}
+
+async function openTree({ pruner, host }: CommandInput): Promise<CommandResult> {
+  const groups = condensedTree(pruner);
+  if (!groups) return NO_SESSION;
+  if (groups.length === 0) return info("Nothing is condensed on this branch yet.");
+  if (!host.terminal) return info(treeText(groups, PLAIN, TEXT_WIDTH, TEXT_LINES));
+  await showScreen(host, (stage) => new TreeScreen(pruner, stage, getMarkdownTheme()));
+  return SHOWN;
+}
+
+async function openContext({ pruner, host }: CommandInput): Promise<CommandResult> {
+  const view = pruner.contextView(host);
+  if (!view) return NO_SESSION;
+  const shares = contextShares(view, host.systemPrompt?.() ?? "");
+  const usage = host.usage();
+  if (!host.terminal) return info(contextChart(shares, usage, PLAIN, TEXT_WIDTH).join("\n"));
+  await showScreen(host, (stage) => new ContextScreen(shares, usage, stage));
+  return SHOWN;
+}

@@ -1,0 +1,56 @@
+/** `/pruner <key> [value]` for every setting of the table. */
+import type { AutocompleteItem } from "@mariozechner/pi-tui";
+import { formatSetting, parseSetting, SETTINGS } from "../config.js";
+import type { Setting } from "../settings-rows.js";
+import { cacheNote, changeSetting, settingNamed, settingValue } from "../ui/settings-model.js";
+import { type CommandInput, type CommandResult, info, warning } from "./types.js";
+
+/** Shows or changes the setting called `name` (in any case); `undefined` where the table has none of that name. */
+export function runSetting(name: string, { pruner, host, args }: CommandInput): CommandResult | undefined {
+  const setting = settingNamed(name);
+  if (!setting) return undefined;
+  if (args === "")
+    return info(describeSetting(setting, formatSetting(setting.key, settingValue(pruner.settings, setting.key))));
+  const parsed = parseSetting(setting.key, args);
+  if (!parsed.ok) return warning(`${parsed.error}\nUsage: ${usageOf(setting)}`);
+  const outcome = changeSetting(pruner, host, setting.key, parsed.value);
+  const note = outcome.type === "info" ? cacheNote(setting.key) : undefined;
+  return note ? { ...outcome, message: `${outcome.message}\n${note}` } : outcome;
+}
+
+/** Keys that begin with what has been typed; none where nothing has been, since all of them would drown the commands. */
+export function completeKeys(typed: string): AutocompleteItem[] {
+  if (typed === "") return [];
+  const wanted = typed.toLowerCase();
+  return SETTINGS.filter((setting) => setting.key.toLowerCase().startsWith(wanted)).map((setting) => ({
+    value: setting.key,
+    label: setting.key,
+    description: setting.help,
+  }));
+}
+
+/** Presets of the setting called `name`, and the models where it names one, that hold what has been typed behind it. */
+export function completeValues(name: string, typed: string, models: readonly string[] = []): AutocompleteItem[] {
+  const setting = settingNamed(name);
+  if (!setting) return [];
+  const wanted = typed.trim().toLowerCase();
+  const choices = [...setting.presets, ...models.map((model) => ({ value: model, label: "" }))];
+  return choices
+    .filter(({ value }) => value.toLowerCase().includes(wanted))
+    .map(({ value, label }) => ({ value, label: value, description: label }));
+}
+
+function describeSetting(setting: Setting, current: string): string {
+  const note = cacheNote(setting.key);
+  return [
+    `${setting.key} is ${current} (default ${formatSetting(setting.key, setting.default)}).`,
+    setting.help,
+    ...(note ? [note] : []),
+    `Usage: ${usageOf(setting)}`,
+  ].join("\n");
+}
+
+function usageOf({ key, presets }: Setting): string {
+  const values = presets.map(({ value }) => value).join(" | ");
+  return `/pruner ${key} ${values ? `[${values}]` : "[value]"}`;
+}

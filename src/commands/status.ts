@@ -1,0 +1,127 @@
+/** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. */
+import type { HostSnapshot } from "../host.js";
+import { chooseSummarizer, type SummarizerChoice } from "../host-models.js";
+import type { Pruner, PrunerStatus } from "../runtime.js";
+import { count } from "../summary/room.js";
+import { grouped } from "../summary/text.js";
+import type { ContextPruneConfig, PruneOn } from "../types.js";
+import { tokensOf } from "../ui/paint.js";
+import { cacheShare, savedTokens } from "../ui/usage-model.js";
+import { type CommandResult, NO_SESSION } from "./types.js";
+
+/** What sets off a flush, as it stands behind "until". */
+const TRIGGERS: Readonly<Record<PruneOn, string>> = {
+  "agent-message": "the next closing reply",
+  "every-turn": "the next reply",
+  "on-context-tag": "the next call of a context-tag tool",
+  "on-demand": "/pruner now",
+};
+
+export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
+  const status = pruner.status(host);
+  const branch = pruner.currentState()?.branch.entries;
+  if (!status || !branch) return NO_SESSION;
+  const cache = cacheShare(branch);
+  const lines = [
+    ...overview(status),
+    `Next flush: ${nextTrigger(status.config, host)}.`,
+    ...net(status, savedTokens(branch), host),
+    ...summariser(status, host),
+  ];
+  if (cache) {
+    const shares = cache.shares.map(percent).join(", ");
+    lines.push(
+      `Prompt cache: ${percent(cache.mean)} of the last ${count(cache.shares.length, "prompt")} was read from it (${shares}).`,
+    );
+  }
+  if (cache?.fallen) {
+    lines.push(
+      "Cache reads have fallen. Once after a flush or a long pause that is as it should be; if it goes on, choose a rarer pruneOn, or look for another extension that changes the prompt.",
+    );
+  }
+  return { message: lines.join("\n"), type: cache?.fallen ? "warning" : "info" };
+}
+
+function overview({ config, ...status }: PrunerStatus): string[] {
+  const saved = status.rawChars - status.keptChars;
+  const pending = `Pending: ${count(status.pendingCalls, "result")}`;
+  const size =
+    status.pendingCalls > 0 ? `, ${grouped(status.pendingChars)} characters, ${waitsFor(status, config)}` : "";
+  const unseen = status.unseenResults > 0 ? ` Not answered yet: ${count(status.unseenResults, "result")}.` : "";
+  return [
+    `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
+    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOf(saved))} tokens).`,
+    `Chains compressed: ${grouped(status.chains)}.`,
+    `${pending}${size}.${unseen}`,
+  ];
+}
+
+function waitsFor({ flushing }: Pick<PrunerStatus, "flushing">, config: ContextPruneConfig): string {
+  if (!config.enabled) return "while the pruner is off";
+  return flushing ? "being condensed now" : `until ${TRIGGERS[config.pruneOn]}`;
+}
+
+/** The event, and the budgets in tokens. */
+export function nextTrigger(config: ContextPruneConfig, host: Pick<HostSnapshot, "usage">): string {
+  if (!config.enabled) return "none while the pruner is off";
+  const usage = host.usage();
+  const window = usage?.contextWindow ?? 0;
+  const { autoBudgetThreshold, autoBudgetTokens, budgetTurnDelta } = config;
+  const limits = [
+    ...(autoBudgetThreshold !== null && window > 0 ? [Math.ceil(autoBudgetThreshold * window)] : []),
+    ...(autoBudgetTokens !== null ? [autoBudgetTokens] : []),
+  ];
+  const parts = [TRIGGERS[config.pruneOn]];
+  if (limits.length > 0) parts.push(`${grouped(Math.min(...limits))} tokens in the context`);
+  if (budgetTurnDelta !== null && window > 0) {
+    parts.push(`a turn that adds ${grouped(Math.ceil(budgetTurnDelta * window))} tokens`);
+  }
+  const now = usage?.tokens == null ? "" : ` (${grouped(usage.tokens)} of ${grouped(window)} tokens now)`;
+  return parts.join(", or ") + now;
+}
+
+function net(
+  { stats }: Pick<PrunerStatus, "stats">,
+  { requests, tokens }: ReturnType<typeof savedTokens>,
+  host: HostSnapshot,
+): string[] {
+  if (requests === 0) return [];
+  const readPrice = host.model?.cost.cacheRead ?? 0;
+  const so = `Saved so far: about ${grouped(tokens)} prompt tokens in ${count(requests, "request")}`;
+  if (readPrice <= 0) return [`${so}, for ${dollars(stats.totalCost)} of summaries.`];
+  // What was taken out would mostly have been read from the cache: the lowest of its prices.
+  const worth = (tokens * readPrice) / 1_000_000;
+  const left = worth - stats.totalCost;
+  return [
+    `${so}, worth ${dollars(worth)} at the cache-read price; summaries cost ${dollars(stats.totalCost)}: net ${dollars(left)}.`,
+  ];
+}
+
+function summariser({ config, stats }: Pick<PrunerStatus, "config" | "stats">, host: HostSnapshot): string[] {
+  const lines = [`Summaries by ${describeChoice(chooseSummarizer(config, host), host)}`];
+  if (stats.callCount > 0) {
+    const failed = stats.failedCallCount > 0 ? ` (${grouped(stats.failedCallCount)} failed)` : "";
+    const tokens = `${grouped(stats.totalInputTokens)} tokens in, ${grouped(stats.totalOutputTokens)} out`;
+    lines.push(`Summariser: ${count(stats.callCount, "call")}${failed}, ${tokens}, ${dollars(stats.totalCost)}.`);
+  }
+  return lines;
+}
+
+/** Names the model, and its provider where tool output goes to another one than the session's. */
+export function describeChoice(choice: SummarizerChoice, host: Pick<HostSnapshot, "model">): string {
+  if (choice.kind === "digest") return "mechanical digest, offline and free.";
+  if (choice.kind === "missing") return `no model: ${choice.reason}.`;
+  const { name } = choice.models.configured;
+  const provider = name.slice(0, name.indexOf("/"));
+  const session = host.model?.provider;
+  if (session === undefined || session === provider) return `${name}.`;
+  return `${name}, at another provider than the session's (${session}): tool output is sent to ${provider}.`;
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)}%`;
+}
+
+function dollars(amount: number): string {
+  return `${amount < 0 ? "−" : ""}$${Math.abs(amount).toFixed(4)}`;
+}

@@ -1,0 +1,92 @@
+/**
+ * Size of a conversation in tokens, estimated from its characters: for decisions and forecasts where no provider has
+ * counted yet. Pure, and one pass over the text.
+ */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+// Brings the host's own roles (custom, bashExecution, summaries) into `AgentMessage`.
+import type {} from "@mariozechner/pi-coding-agent";
+import { isAssistant, isDropped, isImage, isText } from "./messages.js";
+
+/** Tokens of one image, whatever its size: pi's own flat estimate. */
+export const IMAGE_TOKENS = 1_200;
+
+/** Tokens that a message takes besides its text: role, borders, the wrapping of a call or a result. */
+const MESSAGE_TOKENS = 4;
+const CALL_TOKENS = 12;
+
+/** Tokens for each UTF-16 code unit by script: averages of current tokenizers, code counted as Latin. */
+const LATIN = 1 / 3.7;
+const ALPHABETIC = 1 / 2.2;
+const SYMBOL = 1 / 1.2;
+const IDEOGRAPHIC = 1 / 1.25;
+const PAIR_HALF = 1 / 0.9;
+
+/** First code unit that is not of the Latin blocks, accents included. */
+const END_OF_LATIN = 0x250;
+
+/** Tokens of a text: about 3.7 characters a token in Latin script and code, about 1.25 in Chinese or Japanese. */
+export function estimateTextTokens(text: string): number {
+  let latin = 0;
+  let tokens = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < END_OF_LATIN) latin += 1;
+    else tokens += weightOf(unit);
+  }
+  return tokens + latin * LATIN;
+}
+
+function weightOf(unit: number): number {
+  if (unit < 0x2000) return ALPHABETIC;
+  if (unit < 0x2e80) return SYMBOL;
+  if (unit >= 0xd800 && unit <= 0xdfff) return PAIR_HALF;
+  return unit < 0xe000 || (unit >= 0xf900 && unit < 0xfb00) || unit >= 0xfe30 ? IDEOGRAPHIC : ALPHABETIC;
+}
+
+/** Tokens of a conversation as a provider would be sent it. */
+export function estimateTokens(messages: readonly AgentMessage[]): number {
+  return messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
+}
+
+/** Tokens of one message; 0 for one that no provider is sent. */
+export function estimateMessageTokens(message: AgentMessage): number {
+  const tokens = bodyTokens(message);
+  return tokens === 0 ? 0 : tokens + MESSAGE_TOKENS;
+}
+
+function bodyTokens(message: AgentMessage): number {
+  switch (message.role) {
+    case "user":
+    case "toolResult":
+    case "custom":
+      return contentTokens(message.content);
+    case "assistant":
+      return isAssistant(message) && isDropped(message) ? 0 : contentTokens(message.content);
+    case "bashExecution":
+      return message.excludeFromContext
+        ? 0
+        : estimateTextTokens(message.command) + estimateTextTokens(message.output) + CALL_TOKENS;
+    case "branchSummary":
+    case "compactionSummary":
+      return estimateTextTokens(message.summary) + CALL_TOKENS;
+    default:
+      return 0;
+  }
+}
+
+/** Tokens of a content: texts, thinking, calls with their arguments, images. */
+export function contentTokens(content: string | readonly { type: string }[]): number {
+  if (typeof content === "string") return estimateTextTokens(content);
+  let tokens = 0;
+  for (const block of content) tokens += blockTokens(block);
+  return tokens;
+}
+
+function blockTokens(block: { type: string }): number {
+  if (isText(block)) return estimateTextTokens(block.text);
+  if (isImage(block)) return IMAGE_TOKENS;
+  if ("thinking" in block && typeof block.thinking === "string") return estimateTextTokens(block.thinking);
+  if (block.type !== "toolCall" || !("arguments" in block)) return 0;
+  const name = "name" in block && typeof block.name === "string" ? block.name : "";
+  return CALL_TOKENS + estimateTextTokens(name) + estimateTextTokens(JSON.stringify(block.arguments) ?? "");
+}

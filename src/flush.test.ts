@@ -1,0 +1,682 @@
+import { describe, expect, test } from "bun:test";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { EntryTree } from "../test/support/simulated-session.js";
+import { DEFAULT_CONFIG } from "./config.js";
+import { commitFlush, emptyReport, type FlushReport, prepareFlush, type Summarize } from "./flush.js";
+import { ToolCallIndexer } from "./indexer.js";
+import { buildRenderPlan, type PlanOptions } from "./render/plan.js";
+import type { BatchSummary } from "./summarizer.js";
+import {
+  type CapturedBatch,
+  type CapturedToolCall,
+  type ChainCompressionConfig,
+  CUSTOM_TYPE_CHAIN,
+  CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_FRONTIER,
+  CUSTOM_TYPE_INDEX,
+  CUSTOM_TYPE_STATS,
+  CUSTOM_TYPE_SUMMARY,
+  type ResultContent,
+} from "./types.js";
+
+const CONFIG = { ...DEFAULT_CONFIG, minBatchChars: 0, summarizerConcurrency: 1 };
+const CHAINS = { messages: [], isProtected: () => false };
+/** Nothing has changed while the summaries were made. */
+const UNCHANGED = { isCurrent: () => true, isCurrentRange: () => true, now: 0 };
+const PLAN_OPTIONS: PlanOptions = {
+  locateBlob: () => undefined,
+  findOriginal: () => undefined,
+  stripFinalAssistantThinking: true,
+};
+/** Long enough for any stub to be worth its while, in words that no other output has. */
+const LONG = 3000;
+
+interface Output {
+  text?: string;
+  chars?: number;
+  isError?: boolean;
+  content?: ResultContent;
+}
+
+/** A finished call; its id tells its content unless another one is given. */
+function call(toolCallId: string, { text = toolCallId, chars = LONG, isError = false, content }: Output = {}) {
+  const resultText = `${text} `.repeat(Math.ceil(chars / (text.length + 1))).slice(0, chars);
+  const resultTimestamp = Number(toolCallId.replace(/\D/g, "")) || 1;
+  const captured: CapturedToolCall = {
+    occurrenceKey: `${toolCallId}@${resultTimestamp}`,
+    toolCallId,
+    toolName: "read",
+    args: { path: "a.ts" },
+    content: content ?? [{ type: "text", text: resultText }],
+    resultText: content ? "" : resultText,
+    resultImages: content?.length ?? 0,
+    isError,
+    resultTimestamp,
+  };
+  return captured;
+}
+
+function batch(...toolCalls: CapturedToolCall[]): CapturedBatch {
+  return { turnIndex: 0, timestamp: 1, assistantText: "", toolCalls };
+}
+
+const SHORT: Summarize = async ({ toolCalls }) => summaryOf(toolCalls.map((c) => `about ${c.toolCallId}`));
+
+function summaryOf(texts: readonly string[]): BatchSummary {
+  return { whole: texts.join("\n"), texts, model: "p/m" };
+}
+
+function unsplittable(whole: string): Summarize {
+  return async () => ({ whole, texts: undefined, model: "p/m" });
+}
+
+/** One summary after the other, `null` for a failure. */
+function inTurn(...summaries: (Summarize | null)[]): Summarize {
+  const left = [...summaries];
+  return async (captured) => (await left.shift()?.(captured)) ?? null;
+}
+
+/** A session file, its index, and what each flush appends to it. */
+class Session {
+  readonly tree = new EntryTree();
+  readonly indexer = new ToolCallIndexer();
+  appended: { customType: string; data: unknown }[] = [];
+
+  constructor() {
+    this.indexer.reconstructFromSession([], []);
+  }
+
+  readonly append = (customType: string, data: unknown): void => {
+    this.appended.push({ customType, data });
+    this.tree.appendCustom(customType, data);
+  };
+
+  async flush(
+    batches: readonly CapturedBatch[],
+    summarize: Summarize = SHORT,
+    config: Partial<typeof CONFIG> = {},
+  ): Promise<FlushReport> {
+    const { indexer, append } = this;
+    this.appended = [];
+    const prepared = await prepareFlush(batches, {
+      indexer,
+      config: { ...CONFIG, ...config },
+      summarize,
+      chains: CHAINS,
+    });
+    const before = this.tree.getEntries().length;
+    const isCurrent = (key: string) => !indexer.isSummarized(key);
+    const report = commitFlush(prepared, { ...UNCHANGED, indexer, append, isCurrent });
+    for (const entry of this.tree.getEntries().slice(before)) indexer.fold(entry);
+    return report;
+  }
+
+  get types(): string[] {
+    return this.appended.map((entry) => entry.customType);
+  }
+
+  /** Data of the entries of one type. */
+  data(customType: string): unknown[] {
+    return this.appended.flatMap((entry) => (entry.customType === customType ? [entry.data] : []));
+  }
+
+  /** What stands in for a result from now on. */
+  stub(key: string): string | undefined {
+    return buildRenderPlan(this.indexer.committed(), PLAN_OPTIONS).replacements.get(key)?.text;
+  }
+
+  condensed(...calls: CapturedToolCall[]): boolean[] {
+    return calls.map(({ occurrenceKey }) => this.stub(occurrenceKey) !== undefined);
+  }
+}
+
+describe("entries", () => {
+  test("come as summary and index of each batch, aliases, statistics, and the frontier last", async () => {
+    const { indexer } = new Session();
+    const appended: string[] = [];
+    const append = (customType: string) => void appended.push(customType);
+    const batches = [batch(call("c1")), batch(call("c2")), batch(call("c3", { text: "c1" }))];
+    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize: SHORT, chains: CHAINS });
+    const saveStats = () => append(CUSTOM_TYPE_STATS);
+    commitFlush(prepared, { ...UNCHANGED, indexer, append, saveStats });
+    expect(appended).toEqual([
+      CUSTOM_TYPE_SUMMARY,
+      CUSTOM_TYPE_INDEX,
+      CUSTOM_TYPE_SUMMARY,
+      CUSTOM_TYPE_INDEX,
+      CUSTOM_TYPE_DEDUP_ALIAS,
+      CUSTOM_TYPE_STATS,
+      CUSTOM_TYPE_FRONTIER,
+    ]);
+  });
+
+  test("are not appended before all summaries are there", async () => {
+    const { indexer } = new Session();
+    let asked = 0;
+    const summarize: Summarize = async (captured) => {
+      asked += 1;
+      return SHORT(captured);
+    };
+    await prepareFlush([batch(call("c1")), batch(call("c2"))], { indexer, config: CONFIG, summarize, chains: CHAINS });
+    expect(asked).toBe(2);
+    expect(indexer.refs()).toEqual([]);
+  });
+
+  test("are none where nothing is pending, ten times over", async () => {
+    const session = new Session();
+    for (let i = 0; i < 10; i++) {
+      expect(await session.flush([])).toEqual(emptyReport());
+      expect(session.appended).toEqual([]);
+    }
+  });
+
+  test("a flush that was cut short before its frontier gets it with the next one, even if nothing is pending", async () => {
+    const session = new Session();
+    const first = batch(call("c1"));
+    const prepared = await prepareFlush([first], {
+      indexer: session.indexer,
+      config: CONFIG,
+      summarize: SHORT,
+      chains: CHAINS,
+    });
+    const crash = (customType: string, data: unknown) => {
+      if (customType === CUSTOM_TYPE_FRONTIER) throw new Error("disk full");
+      session.append(customType, data);
+    };
+    expect(() => commitFlush(prepared, { ...UNCHANGED, indexer: session.indexer, append: crash })).toThrow("disk full");
+    for (const entry of session.tree.getEntries()) session.indexer.fold(entry);
+    expect(session.stub("c1@1")).toBeUndefined();
+
+    await session.flush([]);
+    expect(session.types).toEqual([CUSTOM_TYPE_FRONTIER]);
+    expect(session.stub("c1@1")).toContain("about c1");
+    await session.flush([]);
+    expect(session.appended).toEqual([]);
+  });
+});
+
+describe("a summarised batch", () => {
+  test("stands as stubs with their own parts", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1"), call("c2"))]);
+    expect(session.stub("c1@1")).toEndWith("\nabout c1");
+    expect(session.stub("c2@2")).toEndWith("\nabout c2");
+  });
+
+  test("is reported with its sizes, and the frontier says the same", async () => {
+    const session = new Session();
+    const report = await session.flush([batch(call("c1"), call("c2"))]);
+    expect(report).toMatchObject({ condensed: 2, duplicates: 0, trivial: 0, oversized: 0, failed: 0, rawChars: 6000 });
+    const kept = (session.stub("c1@1")?.length ?? 0) + (session.stub("c2@2")?.length ?? 0);
+    // Refs are judged by their greatest length.
+    expect(report.keptChars).toBeGreaterThanOrEqual(kept);
+    expect(report.keptChars).toBeLessThan(kept + 40);
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toEqual([
+      {
+        lastAttemptedToolCallId: "c2",
+        lastAttemptedResultTimestamp: 2,
+        attemptedBatchCount: 1,
+        attemptedToolCallCount: 2,
+        rawCharCount: 6000,
+        summaryCharCount: report.keptChars,
+        outcome: "summarized",
+      },
+    ]);
+  });
+
+  test("names its model and what it has cost", async () => {
+    const session = new Session();
+    const usage = { inputTokens: 1, outputTokens: 2, cost: 3 };
+    await session.flush([batch(call("c1"))], async () => ({ ...summaryOf(["text"]), usage }));
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ text: "text", model: "p/m", usage }]);
+  });
+
+  test("of images alone counts them at their price", async () => {
+    const session = new Session();
+    const image = { type: "image" as const, data: "AAAA", mimeType: "image/png" };
+    expect(await session.flush([batch(call("c1", { content: [image] }))])).toMatchObject({ condensed: 1 });
+    expect(session.stub("c1@1")).toContain("1 image");
+  });
+
+  test("a call whose stub would not be shorter stays as it is beside one that is", async () => {
+    const session = new Session();
+    const [long, short] = [call("c1"), call("c2", { chars: 100 })];
+    expect(await session.flush([batch(long, short)])).toMatchObject({ condensed: 1, rawChars: LONG });
+    expect(session.condensed(long, short)).toEqual([true, false]);
+  });
+});
+
+describe("a summary that could not be split", () => {
+  test("goes whole to the last call, and the others point to it", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1"), call("c2"), call("c3"))], unsplittable("all of it"));
+    expect(session.stub("c1@1")).toEndWith("\nSummarized together with t3.");
+    expect(session.stub("c2@2")).toEndWith("\nSummarized together with t3.");
+    expect(session.stub("c3@3")).toEndWith("\nall of it");
+  });
+
+  test("goes to the last call that is condensed at all", async () => {
+    const session = new Session();
+    const [first, second, small] = [call("c1"), call("c2"), call("c3", { chars: 50 })];
+    await session.flush([batch(first, second, small)], unsplittable("all of it"));
+    expect(session.stub("c1@1")).toEndWith("\nSummarized together with t2.");
+    expect(session.stub("c2@2")).toEndWith("\nall of it");
+    expect(session.condensed(small)).toEqual([false]);
+  });
+
+  test("is discarded where no call has room for it, though all of them together had", async () => {
+    const session = new Session();
+    const calls = [call("c1", { chars: 1000 }), call("c2", { chars: 1000 }), call("c3", { chars: 1000 })];
+    expect(await session.flush([batch(...calls)], unsplittable("x".repeat(1200)))).toMatchObject({ oversized: 3 });
+    expect(session.condensed(...calls)).toEqual([false, false, false]);
+  });
+});
+
+describe("a summary of one call", () => {
+  test("stands with it, split or not, and counts as summarised", async () => {
+    for (const summarize of [SHORT, unsplittable("about c1")]) {
+      const session = new Session();
+      expect(await session.flush([batch(call("c1"))], summarize)).toMatchObject({ condensed: 1 });
+      expect(session.stub("c1@1")).toEndWith("\nabout c1");
+      expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([{ outcome: "summarized" }]);
+    }
+  });
+});
+
+describe("a trivial batch", () => {
+  test("is left as it is, without asking the summariser", async () => {
+    const session = new Session();
+    const report = await session.flush(
+      [batch(call("c1", { chars: 999 }))],
+      () => {
+        throw new Error("asked");
+      },
+      { minBatchChars: 1000 },
+    );
+    expect(report).toEqual({ ...emptyReport(), trivial: 1 });
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([
+      { lastAttemptedToolCallId: "c1", outcome: "skipped-trivial" },
+    ]);
+    expect(session.types).toEqual([CUSTOM_TYPE_FRONTIER]);
+  });
+
+  test("is one below minBatchChars; a batch that reaches it is not", async () => {
+    const session = new Session();
+    const report = await session.flush([batch(call("c1", { chars: 1000 }))], SHORT, { minBatchChars: 1000 });
+    expect(report).toMatchObject({ trivial: 0, condensed: 1 });
+  });
+
+  test("is judged by the whole of it", async () => {
+    const session = new Session();
+    const calls = [call("c1", { chars: 600 }), call("c2", { chars: 600 })];
+    expect(await session.flush([batch(...calls)], SHORT, { minBatchChars: 1000 })).toMatchObject({ condensed: 2 });
+  });
+});
+
+describe("an oversized summary", () => {
+  const tooLong = unsplittable("x".repeat(5000));
+
+  test("is discarded, and the results stay", async () => {
+    const session = new Session();
+    const one = call("c1");
+    expect(await session.flush([batch(one)], tooLong)).toEqual({ ...emptyReport(), oversized: 1 });
+    expect(session.condensed(one)).toEqual([false]);
+    expect(session.types).toEqual([CUSTOM_TYPE_FRONTIER]);
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([
+      { lastAttemptedToolCallId: "c1", outcome: "skipped-oversized", attemptedBatchCount: 1 },
+    ]);
+  });
+
+  test("is discarded also where it is split", async () => {
+    const session = new Session();
+    const calls = [call("c1"), call("c2")];
+    const summarize = async () => summaryOf(["x".repeat(2900), "y".repeat(2900)]);
+    expect(await session.flush([batch(...calls)], summarize)).toMatchObject({ oversized: 2, condensed: 0 });
+    expect(session.condensed(...calls)).toEqual([false, false]);
+  });
+
+  test("behind a batch that failed is remembered by its keys, so that it is not paid for again", async () => {
+    const session = new Session();
+    const [failing, large] = [batch(call("c1")), batch(call("c2"))];
+    await session.flush([failing, large], inTurn(null, tooLong));
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([
+      { lastAttemptedToolCallId: null, skippedOccurrenceKeys: ["c2@2"], outcome: "skipped-oversized" },
+    ]);
+    expect(session.indexer.isSkipped("c2@2")).toBe(true);
+    expect(session.indexer.isSkipped("c1@1")).toBe(false);
+  });
+});
+
+describe("a batch that fails", () => {
+  test("stays pending, and nothing is appended where nothing else was done", async () => {
+    const session = new Session();
+    expect(await session.flush([batch(call("c1"), call("c2"))], inTurn(null))).toEqual({ ...emptyReport(), failed: 2 });
+    expect(session.appended).toEqual([]);
+  });
+
+  test("stops the frontier before it, while later successes are kept", async () => {
+    const session = new Session();
+    const calls = [call("c1"), call("c2"), call("c3")];
+    const batches = calls.map((one) => batch(one));
+    expect(await session.flush(batches, inTurn(SHORT, null, SHORT))).toMatchObject({ condensed: 2, failed: 1 });
+    expect(session.condensed(...calls)).toEqual([true, false, true]);
+    expect(session.indexer.frontierKey()).toBe("c1@1");
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([
+      { attemptedBatchCount: 2, attemptedToolCallCount: 2, outcome: "summarized" },
+    ]);
+  });
+
+  test("stops the frontier where it is the first of several that fail", async () => {
+    const session = new Session();
+    const batches = ["c1", "c2", "c3", "c4", "c5"].map((id) => batch(call(id)));
+    await session.flush(batches, inTurn(SHORT, SHORT, null, SHORT, null));
+    expect(session.indexer.frontierKey()).toBe("c2@2");
+  });
+
+  test("leaves the frontier where an earlier flush has put it", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1"))]);
+    await session.flush([batch(call("c2")), batch(call("c3"))], inTurn(null, SHORT));
+    expect(session.indexer.frontierKey()).toBe("c1@1");
+  });
+
+  test("as the first of all leaves no frontier to start from", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1")), batch(call("c2"))], inTurn(null, SHORT));
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([{ lastAttemptedToolCallId: null }]);
+    expect(session.indexer.frontierKey()).toBeUndefined();
+  });
+
+  test("names trivial batches behind it as skipped, not those before it", async () => {
+    const session = new Session();
+    const tiny = (id: string) => batch(call(id, { chars: 50 }));
+    await session.flush([tiny("c1"), batch(call("c2")), tiny("c3")], inTurn(null), { minBatchChars: 100 });
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([
+      { lastAttemptedToolCallId: "c1", skippedOccurrenceKeys: ["c3@3"] },
+    ]);
+  });
+
+  test("an exception of the summariser ends the flush without any entry", async () => {
+    const session = new Session();
+    const summarize = () => Promise.reject(new Error("boom"));
+    await expect(session.flush([batch(call("c1"))], summarize)).rejects.toThrow("boom");
+    expect(session.appended).toEqual([]);
+  });
+});
+
+describe("repeats", () => {
+  test("of an indexed result point to it and are not summarised", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1"))]);
+    const report = await session.flush([batch(call("c2", { text: "c1" }))], () => {
+      throw new Error("asked");
+    });
+    expect(report).toEqual({ ...emptyReport(), duplicates: 1 });
+    expect(session.types).toEqual([CUSTOM_TYPE_DEDUP_ALIAS, CUSTOM_TYPE_FRONTIER]);
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([
+      { lastAttemptedToolCallId: "c2", outcome: "skipped-deduped" },
+    ]);
+    expect(session.stub("c2@2")).toContain("t2 condensed: identical to t1");
+  });
+
+  test("within one flush point to the first of them", async () => {
+    const session = new Session();
+    const seen: string[][] = [];
+    const summarize: Summarize = async (captured) => {
+      seen.push(captured.toolCalls.map((one) => one.toolCallId));
+      return SHORT(captured);
+    };
+    const repeat = (id: string) => call(id, { text: "same" });
+    await session.flush([batch(repeat("c1"), repeat("c2")), batch(repeat("c3"), call("c4"))], summarize);
+    expect(seen).toEqual([["c1"], ["c4"]]);
+    expect(session.stub("c2@2")).toContain("identical to t1");
+    expect(session.stub("c3@3")).toContain("identical to t1");
+  });
+
+  test("with another error flag are none", async () => {
+    const session = new Session();
+    const report = await session.flush([
+      batch(call("c1", { text: "same" })),
+      batch(call("c2", { text: "same", isError: true })),
+    ]);
+    expect(report).toMatchObject({ condensed: 2, duplicates: 0 });
+  });
+
+  test("too short for a pointer to them are left in their batch", async () => {
+    const session = new Session();
+    const tiny = (id: string) => call(id, { text: "same", chars: 60 });
+    const report = await session.flush([batch(tiny("c1")), batch(tiny("c2"))], SHORT, { minBatchChars: 100 });
+    expect(report).toMatchObject({ duplicates: 0, trivial: 2 });
+  });
+
+  test("are not looked for where the setting is off", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1"))]);
+    const report = await session.flush([batch(call("c2", { text: "c1" }))], SHORT, { dedupByContentHash: false });
+    expect(report).toMatchObject({ duplicates: 0, condensed: 1 });
+  });
+
+  test("whose original failed wait with it", async () => {
+    const session = new Session();
+    const same = (id: string) => call(id, { text: "same" });
+    const batches = [batch(same("c1")), batch(same("c2"), call("c3"))];
+    const report = await session.flush(batches, inTurn(null, SHORT));
+    expect(report).toMatchObject({ duplicates: 0, condensed: 1, failed: 1 });
+    expect(session.indexer.isSummarized("c2@2") || session.indexer.isSkipped("c2@2")).toBe(false);
+
+    await session.flush([batch(same("c1")), batch(same("c2"))]);
+    expect(session.stub("c2@2")).toContain("identical to t");
+  });
+
+  test("whose original is trivial have no stub that would point to it", async () => {
+    const session = new Session();
+    const same = (id: string) => call(id, { text: "same", chars: 900 });
+    const report = await session.flush([batch(same("c1")), batch(same("c2"))], SHORT, { minBatchChars: 1000 });
+    expect(report).toMatchObject({ duplicates: 0 });
+    expect(session.condensed(same("c1"), same("c2"))).toEqual([false, false]);
+  });
+
+  test("whose original got no shorter have no stub that would point to it", async () => {
+    const session = new Session();
+    const same = (id: string) => call(id, { text: "same" });
+    await session.flush([batch(same("c1")), batch(same("c2"))], unsplittable("x".repeat(5000)));
+    expect(session.types).toEqual([CUSTOM_TYPE_FRONTIER]);
+  });
+
+  test("give back what they repeat", async () => {
+    const session = new Session();
+    await session.flush([batch(call("c1")), batch(call("c2", { text: "c1" }))]);
+    expect(session.indexer.getRecord("c2@2")?.resultText).toBe(call("c1").resultText);
+  });
+});
+
+describe("what has changed while the summaries were made", () => {
+  async function commit(isCurrent: (key: string) => boolean) {
+    const session = new Session();
+    const { indexer, append } = session;
+    const batches = [batch(call("c1")), batch(call("c2"), call("c3"))];
+    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize: SHORT, chains: CHAINS });
+    const report = commitFlush(prepared, { ...UNCHANGED, indexer, append, isCurrent });
+    return { session, report };
+  }
+
+  test("a batch that has lost a call is passed over whole", async () => {
+    const { session, report } = await commit((key) => key !== "c3@3");
+    expect(report).toMatchObject({ condensed: 1 });
+    expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([{ lastAttemptedToolCallId: "c1" }]);
+  });
+
+  test("nothing is appended where every batch has gone", async () => {
+    const { session, report } = await commit(() => false);
+    expect(report).toEqual(emptyReport());
+    expect(session.appended).toEqual([]);
+  });
+});
+
+describe("closed chains", () => {
+  const ALL: ChainCompressionConfig = {
+    enabled: true,
+    rollingWindow: 0,
+    batchSize: 0,
+    stripFinalAssistantThinking: true,
+    fuseRangeSummary: true,
+  };
+
+  function assistant(timestamp: number, ids: readonly string[]): AssistantMessage {
+    const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+    const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost };
+    const content: AssistantMessage["content"] = [
+      { type: "text", text: "Well." },
+      ...ids.map((id) => ({ type: "toolCall" as const, id, name: "read", arguments: { path: "a.ts" } })),
+    ];
+    const source = { api: "a", provider: "p", model: "m", usage };
+    return { role: "assistant", content, ...source, stopReason: ids.length > 0 ? "toolUse" : "stop", timestamp };
+  }
+
+  /** A chain that opens at `start` and makes these calls in one turn. */
+  function chainOf(start: number, toolCalls: readonly CapturedToolCall[]): AgentMessage[] {
+    const results = toolCalls.map(({ toolCallId, toolName, content, isError, resultTimestamp }): AgentMessage => {
+      return { role: "toolResult", toolCallId, toolName, content, isError, timestamp: resultTimestamp };
+    });
+    const made = assistant(
+      start + 1,
+      toolCalls.map((one) => one.toolCallId),
+    );
+    return [{ role: "user", content: "go", timestamp: start }, made, ...results, assistant(start + 90, [])];
+  }
+
+  /** Flushes these batches, each a chain of its own, behind which the user has spoken again. */
+  async function flushChains(
+    batches: readonly CapturedBatch[],
+    options: {
+      session?: Session;
+      summarize?: Summarize;
+      fuse?: (summaries: readonly string[]) => Promise<string | null>;
+      isCurrentRange?: () => boolean;
+      config?: Partial<ChainCompressionConfig>;
+    } = {},
+  ) {
+    const { session = new Session(), summarize = SHORT, fuse, isCurrentRange = () => true, config } = options;
+    const messages = batches.flatMap((captured, i) => chainOf(1000 * (i + 1), captured.toolCalls));
+    messages.push({ role: "user", content: "and now?", timestamp: 99_000 });
+    const { indexer, append } = session;
+    const pending = batches.filter(({ toolCalls }) =>
+      toolCalls.every((one) => !indexer.isSummarized(one.occurrenceKey)),
+    );
+    const prepared = await prepareFlush(pending, {
+      indexer,
+      config: { ...CONFIG, chainCompression: { ...ALL, ...config } },
+      summarize,
+      chains: { messages, isProtected: () => false, all: true, fuse },
+    });
+    session.appended = [];
+    const report = commitFlush(prepared, { ...UNCHANGED, indexer, append, isCurrentRange });
+    return { session, report };
+  }
+
+  test("are compressed in the same flush, with the refs that it has given, behind the summaries", async () => {
+    const { session, report } = await flushChains([batch(call("c1"), call("c2")), batch(call("c3", { text: "c1" }))]);
+    expect(report).toMatchObject({ condensed: 2, duplicates: 1, chains: 2 });
+    expect(session.types).toEqual([
+      CUSTOM_TYPE_SUMMARY,
+      CUSTOM_TYPE_INDEX,
+      CUSTOM_TYPE_DEDUP_ALIAS,
+      CUSTOM_TYPE_CHAIN,
+      CUSTOM_TYPE_CHAIN,
+      CUSTOM_TYPE_FRONTIER,
+    ]);
+    expect(session.data(CUSTOM_TYPE_CHAIN)).toMatchObject([
+      { blockId: "b1", toolRefs: ["t1", "t2"], droppedOccurrenceKeys: ["c1@1", "c2@2"] },
+      { blockId: "b2", toolRefs: ["t3"], droppedOccurrenceKeys: ["c3@3"] },
+    ]);
+  });
+
+  test("stand raw where a batch of theirs has failed, and the others do not", async () => {
+    const batches = [batch(call("c1")), batch(call("c2"))];
+    const { session, report } = await flushChains(batches, { summarize: inTurn(SHORT, null) });
+    expect(report).toMatchObject({ chains: 1, failed: 1 });
+    expect(session.data(CUSTOM_TYPE_CHAIN)).toMatchObject([{ droppedOccurrenceKeys: ["c1@1"] }]);
+  });
+
+  test("stand raw where they have left the context meanwhile", async () => {
+    const { report } = await flushChains([batch(call("c1"))], { isCurrentRange: () => false });
+    expect(report).toMatchObject({ condensed: 1, chains: 0 });
+  });
+
+  test("stand raw where the setting is off", async () => {
+    const { session } = await flushChains([batch(call("c1"))], { config: { enabled: false } });
+    expect(session.types).not.toContain(CUSTOM_TYPE_CHAIN);
+  });
+
+  test("have the summaries of this flush and of earlier ones fused, in the order of the calls", async () => {
+    const session = new Session();
+    const [first, second] = [call("c1"), call("c2")];
+    await session.flush([batch(first)]);
+    const asked: (readonly string[])[] = [];
+    const fuse = async (summaries: readonly string[]) => {
+      asked.push(summaries);
+      return "fused";
+    };
+    const messages = [...chainOf(1000, [first, second]), ...chainOf(3000, []).slice(0, 1)];
+    const { indexer, append } = session;
+    const prepared = await prepareFlush([batch(second)], {
+      indexer,
+      config: { ...CONFIG, chainCompression: ALL },
+      summarize: SHORT,
+      chains: { messages, isProtected: () => false, all: true, fuse },
+    });
+    session.appended = [];
+    commitFlush(prepared, { ...UNCHANGED, indexer, append });
+    expect(asked).toEqual([["about c1", "about c2"]]);
+    expect(session.data(CUSTOM_TYPE_CHAIN)).toMatchObject([{ rangeSummaryText: "fused", bodySource: "fused" }]);
+  });
+
+  test("whose summary stands with one call alone need no fusing", async () => {
+    const asked: (readonly string[])[] = [];
+    const fuse = async (summaries: readonly string[]) => {
+      asked.push(summaries);
+      return "fused";
+    };
+    const { session } = await flushChains([batch(call("c1"), call("c2"))], { summarize: unsplittable("both"), fuse });
+    expect(asked).toEqual([]);
+    expect(session.data(CUSTOM_TYPE_CHAIN)).toHaveLength(1);
+  });
+});
+
+describe("summarizerConcurrency", () => {
+  /** Runs a flush of six batches and gives the most calls that ran at once. */
+  async function mostAtOnce(summarizerConcurrency: number): Promise<{ most: number; order: string[] }> {
+    let running = 0;
+    let most = 0;
+    const order: string[] = [];
+    const summarize: Summarize = async (captured) => {
+      running += 1;
+      most = Math.max(most, running);
+      order.push(captured.toolCalls[0]?.toolCallId ?? "");
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      running -= 1;
+      return SHORT(captured);
+    };
+    const session = new Session();
+    const ids = ["c1", "c2", "c3", "c4", "c5", "c6"];
+    await session.flush(
+      ids.map((id) => batch(call(id))),
+      summarize,
+      { summarizerConcurrency },
+    );
+    expect(ids.map((id) => session.stub(`${id}@${id.slice(1)}`)?.split("\n")[1])).toEqual(
+      ids.map((id) => `about ${id}`),
+    );
+    return { most, order };
+  }
+
+  test("1 means never two calls at once, oldest first", async () => {
+    expect(await mostAtOnce(1)).toEqual({ most: 1, order: ["c1", "c2", "c3", "c4", "c5", "c6"] });
+  });
+
+  test("is reached and not exceeded", async () => {
+    expect((await mostAtOnce(3)).most).toBe(3);
+    expect((await mostAtOnce(16)).most).toBe(6);
+  });
+});

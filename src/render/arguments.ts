@@ -1,0 +1,107 @@
+/** Long strings in the arguments of finished calls, replaced in place by markers; the shape stays as it was. */
+
+/** Strings under these names say what a call is about, so they stay readable. */
+const NAMING_KEYS: ReadonlySet<string> = new Set([
+  "path",
+  "file_path",
+  "filePath",
+  "file",
+  "filename",
+  "paths",
+  "cwd",
+  "url",
+  "pattern",
+  "glob",
+  "query",
+  "name",
+  "description",
+]);
+/** Up to this length; what is longer names nothing. */
+const MAX_NAMING_CHARS = 2_000;
+/** Characters of a long command that stay in front of its marker. */
+const COMMAND_HEAD_CHARS = 200;
+
+const MARKER = /<condensed-args chars="\d+" ref="(t\d+)"\/>/g;
+
+/** What is replaced, and what by. */
+export interface ArgumentOptions {
+  /** Ref of the call, at which the originals are found. */
+  ref: string;
+  minStringChars: number;
+}
+
+/** `<condensed-args chars="30000" ref="t12"/>` */
+export function argumentMarker(chars: number, ref: string): string {
+  return `<condensed-args chars="${chars}" ref="${ref}"/>`;
+}
+
+/**
+ * The arguments with long strings replaced by markers: every key, JSON type and array length stays. Gives back `args`
+ * itself where nothing is long enough, and parts of it by reference where those stay.
+ */
+export function condenseArguments<T>(args: T, options: ArgumentOptions): T {
+  return condense(args, undefined, options) as T;
+}
+
+/** Characters that condensing takes off the arguments. */
+export function argumentSavings(args: unknown, minStringChars: number): number {
+  let savings = 0;
+  eachString(args, undefined, (text, key) => {
+    savings += text.length - replace(text, key, { ref: "t99999", minStringChars }).length;
+  });
+  return savings;
+}
+
+/** The strings of the arguments that condensing replaces, in order. */
+export function condensedStrings(args: unknown, minStringChars: number): string[] {
+  const strings: string[] = [];
+  eachString(args, undefined, (text, key) => {
+    if (replace(text, key, { ref: "t1", minStringChars }) !== text) strings.push(text);
+  });
+  return strings;
+}
+
+/** Refs of the markers in any string of a value. */
+export function markerRefs(value: unknown): string[] {
+  const refs: string[] = [];
+  eachString(value, undefined, (text) => {
+    for (const match of text.matchAll(MARKER)) if (match[1]) refs.push(match[1]);
+  });
+  return refs;
+}
+
+function condense(value: unknown, key: string | undefined, options: ArgumentOptions): unknown {
+  if (typeof value === "string") return replace(value, key, options);
+  if (Array.isArray(value)) {
+    const items = value.map((item) => condense(item, key, options));
+    return items.some((item, i) => item !== value[i]) ? items : value;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value);
+  const changed = entries.map(([name, item]): [string, unknown] => [name, condense(item, name, options)]);
+  return changed.some(([, item], i) => item !== entries[i]?.[1]) ? Object.fromEntries(changed) : value;
+}
+
+function replace(text: string, key: string | undefined, { ref, minStringChars }: ArgumentOptions): string {
+  if (text.length < minStringChars) return text;
+  if (key !== undefined && NAMING_KEYS.has(key) && text.length <= MAX_NAMING_CHARS) return text;
+  const marker = argumentMarker(text.length, ref);
+  const replaced = key === "command" ? `${head(text)}${marker}` : marker;
+  return replaced.length < text.length ? replaced : text;
+}
+
+function head(text: string): string {
+  return `${text.slice(0, COMMAND_HEAD_CHARS).replace(/[\uD800-\uDBFF]$/, "")}… `;
+}
+
+function eachString(
+  value: unknown,
+  key: string | undefined,
+  visit: (text: string, key: string | undefined) => void,
+): void {
+  if (typeof value === "string") visit(value, key);
+  else if (Array.isArray(value)) for (const item of value) eachString(item, key, visit);
+  else if (typeof value === "object" && value !== null) {
+    for (const [name, item] of Object.entries(value)) eachString(item, name, visit);
+  }
+}

@@ -1,0 +1,135 @@
+/** Prices the requests of one variant: tokens by estimate, what is read and written by the provider's cache. */
+import { createHash } from "node:crypto";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { contentTokens, estimateMessageTokens } from "../context-metrics.js";
+import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor } from "../economics.js";
+import { isToolResult } from "../messages.js";
+import { PrefixCache, type PromptPart } from "./prefix-cache.js";
+import { modelOf } from "./recording.js";
+
+/** How estimates become the provider's tokens. */
+export interface Scale {
+  /** Provider's tokens for one that was estimated. */
+  factor: number;
+  /** Tokens of a prompt besides its messages: system prompt and tools. */
+  baseTokens: number;
+}
+
+/** What a meter reckons with. */
+export interface MeterOptions {
+  scale: Scale;
+  cache: CachePolicy;
+  costOfModel(model: string): ModelCost;
+}
+
+/** One request. Tokens, and the cost in the currency of the prices. */
+export interface RequestFigures {
+  /** ms since the epoch. */
+  at: number;
+  tokens: number;
+  read: number;
+  write: number;
+  output: number;
+  cost: number;
+}
+
+/** A call of another kind than a request, laid to the request that came next. */
+export interface SideCall {
+  request: number;
+  cost: number;
+}
+
+/** Adds up one variant. */
+export class CostMeter {
+  readonly requests: RequestFigures[] = [];
+  readonly compactions: SideCall[] = [];
+  readonly flushes: SideCall[] = [];
+  private readonly caches = new Map<string, PrefixCache>();
+  private readonly parts = new WeakMap<AgentMessage, PromptPart>();
+  private readonly system: PromptPart;
+  private model = "";
+
+  constructor(private readonly options: MeterOptions) {
+    this.system = { fingerprint: "system", tokens: options.scale.baseTokens, blocks: 1 };
+  }
+
+  /** A request with `messages` that was answered by `reply`. */
+  request(messages: readonly AgentMessage[], reply: AssistantMessage): void {
+    const { timestamp: at } = reply;
+    this.model = modelOf(reply);
+    const prompt = [this.system, ...messages.map((message) => this.partOf(message)).filter((part) => part.tokens > 0)];
+    const { read, write, input } = this.cacheOf(this.model).use(prompt, at);
+    const output = reply.usage?.output || this.scaled(contentTokens(reply.content));
+    const cost = costOf({ read, write, input, output }, this.options.costOfModel(this.model));
+    this.requests.push({ at, tokens: read + write + input, read, write, output, cost });
+  }
+
+  /** The host compacts: a request of its own, whose prompt is written into the cache for nothing. */
+  compaction(inputTokens: number, outputTokens: number): void {
+    const counts = { read: 0, write: this.scaled(inputTokens), input: 0, output: this.scaled(outputTokens) };
+    const cost = costOf(counts, this.options.costOfModel(this.model));
+    this.compactions.push({ request: this.requests.length, cost });
+  }
+
+  /** A flush changed what the next request carries. */
+  flush(summarizerCost: number): void {
+    this.flushes.push({ request: this.requests.length, cost: summarizerCost });
+  }
+
+  /** Price of a summariser's calls at `share` of the prices of the session's model; it caches nothing. */
+  summarizerCost(tokens: { inputTokens: number; outputTokens: number }, share: number): number {
+    const counts = { read: 0, write: 0, input: this.scaled(tokens.inputTokens), output: this.scaled(tokens.outputTokens) };
+    return costOf(counts, this.options.costOfModel(this.model)) * share;
+  }
+
+  /** Nothing of what was sent is cached any more at `at` (ms). */
+  isCold(at: number): boolean {
+    return this.cacheOf(this.model).isCold(at);
+  }
+
+  /** Tokens of the last prompt and its answer; `undefined` before the first. */
+  lastContextTokens(): number | undefined {
+    const last = this.requests.at(-1);
+    return last && last.tokens + last.output;
+  }
+
+  /** What the last request's model costs for a prompt of that size. */
+  currentRates(): Rates {
+    return ratesFor(this.options.costOfModel(this.model), this.requests.at(-1)?.tokens ?? 0);
+  }
+
+  /** Provider's tokens for estimated ones. */
+  scaled(tokens: number): number {
+    return tokens * this.options.scale.factor;
+  }
+
+  private cacheOf(model: string): PrefixCache {
+    const known = this.caches.get(model);
+    if (known) return known;
+    const cache = new PrefixCache(this.options.cache);
+    this.caches.set(model, cache);
+    return cache;
+  }
+
+  private partOf(message: AgentMessage): PromptPart {
+    const known = this.parts.get(message);
+    if (known) return known;
+    const part = {
+      fingerprint: createHash("sha1").update(sentForm(message)).digest("base64"),
+      tokens: this.scaled(estimateMessageTokens(message)),
+      blocks: "content" in message && Array.isArray(message.content) ? message.content.length : 1,
+    };
+    this.parts.set(message, part);
+    return part;
+  }
+}
+
+/** What a provider gets to see of a message; times and details of a tool are the host's own. */
+function sentForm(message: AgentMessage): string {
+  if (isToolResult(message)) {
+    return JSON.stringify([message.role, message.toolCallId, message.isError, message.content]);
+  }
+  if ("content" in message) return JSON.stringify([message.role === "assistant", message.content]);
+  return JSON.stringify("summary" in message ? [message.role, message.summary] : [message]);
+}

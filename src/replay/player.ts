@@ -1,0 +1,167 @@
+/** Plays a recorded session request by request, as it was or with the extension at work on it. */
+import { rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomUUID } from "node:crypto";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { isAssistant, isToolResult } from "../messages.js";
+import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.js";
+import { estimateTextTokens } from "../context-metrics.js";
+import type { CostMeter } from "./costs.js";
+import { EntryTree } from "./entry-tree.js";
+import { isRequest, type Recording } from "./recording.js";
+import { ReplayPruner } from "./replay-pruner.js";
+import type { ReplayConfig } from "./settings.js";
+import type { StandIn } from "./stand-in.js";
+
+type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
+
+/** The extension in a replay. */
+export interface Condensing {
+  config: ReplayConfig;
+  standIn: StandIn;
+  /** Share of an output that its summary is expected to have. */
+  summaryShare: number;
+  /** Price of the summariser as a share of the session model's. */
+  summarizerPrice: number;
+}
+
+export interface PlayOptions {
+  recording: Recording;
+  meter: CostMeter;
+  /** Whether the host's compactions stand where they were recorded, or fire as they would. */
+  compactions: "recorded" | "simulated";
+  /** Missing for the session as it is. */
+  condensing?: Condensing;
+  /** Told of each request, after it has been priced. */
+  onRequest?(index: number, messages: readonly AgentMessage[], reply: AssistantMessage): void;
+}
+
+/** Plays the session; `options.meter` holds the figures afterwards. */
+export async function play(options: PlayOptions): Promise<void> {
+  // Oversized results are written to files as in a session; the folder comes to be only where there are any.
+  const folder = join(tmpdir(), `pi-condense-replay-${randomUUID()}`);
+  try {
+    await new Player(options, new EntryTree(folder)).run();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+class Player {
+  private readonly pruner: ReplayPruner | undefined;
+  private readonly progress = { userTurns: 0, requests: 0, requestsThisTurn: 0 };
+
+  constructor(
+    private readonly options: PlayOptions,
+    private readonly tree: EntryTree,
+  ) {
+    this.pruner = options.condensing && this.prunerFor(options.condensing);
+  }
+
+  async run(): Promise<void> {
+    const { entries } = this.options.recording;
+    for (const [i, entry] of entries.entries()) {
+      if (entry.type === "compaction") {
+        if (this.options.compactions === "recorded") this.compact(entry);
+        continue;
+      }
+      const message = entry.type === "message" ? entry.message : undefined;
+      if (message && isAssistant(message)) await this.request(i, message);
+      if (message?.role === "user") this.startTurn();
+      this.tree.append(entry);
+      if (message && endsTurn(message, nextMessage(entries, i))) await this.pruner?.turnEnded();
+    }
+  }
+
+  private startTurn(): void {
+    this.progress.userTurns += 1;
+    this.progress.requestsThisTurn = 0;
+  }
+
+  private async request(index: number, reply: AssistantMessage): Promise<void> {
+    if (!isRequest(reply)) return;
+    if (this.options.compactions === "simulated") this.compactIfDue(reply.timestamp);
+    await this.pruner?.beforeRequest(reply.timestamp);
+    const messages = this.rendered();
+    this.options.meter.request(messages, reply);
+    this.progress.requests += 1;
+    this.progress.requestsThisTurn += 1;
+    this.options.onRequest?.(index, messages, reply);
+  }
+
+  private rendered(): AgentMessage[] {
+    const messages = conversationOf(this.tree.branch);
+    return this.pruner?.render(messages) ?? messages;
+  }
+
+  private compactIfDue(at: number): void {
+    const { recording, meter } = this.options;
+    const tokens = meter.lastContextTokens();
+    const isLast = this.tree.branch.at(-1)?.type === "compaction";
+    if (tokens === undefined || isLast || !isCompactionDue(tokens, recording.contextWindow)) return;
+    const kept = firstKeptEntry(this.tree.branch);
+    if (!kept) return;
+    this.compact({
+      type: "compaction",
+      id: this.tree.newId(),
+      parentId: null,
+      timestamp: new Date(at).toISOString(),
+      summary: fillerText(recording.compactionChars, meter.compactions.length + 1),
+      firstKeptEntryId: kept.id,
+      tokensBefore: Math.round(tokens),
+    });
+  }
+
+  private compact(entry: CompactionEntry): void {
+    const before = this.rendered();
+    this.tree.append(entry);
+    const kept = new Set(this.rendered().map((message) => message.timestamp));
+    const gone = before.filter((message) => !kept.has(message.timestamp));
+    this.options.meter.compaction(compactionInputTokens(gone), estimateTextTokens(entry.summary));
+  }
+
+  private prunerFor({ config, standIn, summaryShare, summarizerPrice }: Condensing): ReplayPruner | undefined {
+    if (!config.enabled) return undefined;
+    const { meter, recording } = this.options;
+    const { contextWindow } = recording;
+    return new ReplayPruner(this.tree, {
+      config,
+      standIn,
+      summaryShare,
+      cwd: recording.cwd,
+      surroundings: {
+        usage: () => {
+          const tokens = meter.lastContextTokens();
+          if (tokens === undefined) return undefined;
+          return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
+        },
+        isCacheCold: (at) => meter.isCold(at),
+        rates: () => meter.currentRates(),
+        progress: () => this.progress,
+        summarizerCost: (tokens) => meter.summarizerCost(tokens, summarizerPrice),
+        onFlush: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),
+      },
+    });
+  }
+}
+
+function endsTurn(message: AgentMessage, next: AgentMessage | undefined): boolean {
+  return (isAssistant(message) || isToolResult(message)) && !(next && isToolResult(next));
+}
+
+function nextMessage(entries: readonly SessionEntry[], index: number): AgentMessage | undefined {
+  for (let i = index + 1; i < entries.length; i++) {
+    const entry = entries[i];
+    if (entry?.type === "message") return entry.message;
+  }
+  return undefined;
+}
+
+/** A text of that length, another one for each number. */
+function fillerText(chars: number, number: number): string {
+  const head = `Summary ${number} of the conversation so far. `;
+  return (head + "What was asked, what was done, what is open. ".repeat(Math.ceil(chars / 40))).slice(0, Math.max(40, chars));
+}

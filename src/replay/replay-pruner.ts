@@ -1,0 +1,189 @@
+/** The extension at work on a replayed session: what its handlers do, with the same modules and without a host. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { prepareChains } from "../chain-flush.js";
+import { decideFlush, expectedRequests, type FlushForecast, type Rates, type SessionProgress } from "../economics.js";
+import { commitFlush, prepareFlush } from "../flush.js";
+import { forecastChains, forecastStubs, forecastSummarizer, type RewriteForecast } from "../flush-forecast.js";
+import { isAnswer } from "../messages.js";
+import { spillOversized } from "../oversized.js";
+import { createProtection, type Protection } from "../protection.js";
+import { pruneMessages } from "../pruner.js";
+import { BudgetWatch } from "../session/budget-watch.js";
+import { SessionState } from "../session-state.js";
+import { flushMark } from "../triggers.js";
+import type { CapturedBatch, ChainRange } from "../types.js";
+import type { EntryTree } from "./entry-tree.js";
+import type { ReplayConfig } from "./settings.js";
+import type { StandIn } from "./stand-in.js";
+
+/** What the handlers are told of the session around them. */
+export interface Surroundings {
+  usage(): ContextUsage | undefined;
+  isCacheCold(at: number): boolean;
+  rates(): Rates;
+  progress(): SessionProgress;
+  /** What a summariser would cost. */
+  summarizerCost(tokens: { inputTokens: number; outputTokens: number }): number;
+  /** A flush has changed what the next request carries. */
+  onFlush(): void;
+}
+
+export interface ReplayPrunerOptions {
+  config: ReplayConfig;
+  standIn: StandIn;
+  /** Share of an output that its summary is expected to have. */
+  summaryShare: number;
+  cwd: string;
+  surroundings: Surroundings;
+}
+
+interface FlushWork {
+  messages: readonly AgentMessage[];
+  pending: readonly CapturedBatch[];
+}
+
+/** One session. The handlers are called in the order in which the host would. */
+export class ReplayPruner {
+  private readonly state: SessionState;
+  private readonly budget = new BudgetWatch();
+  private readonly isProtected: Protection;
+  private flushedMark: number | undefined;
+
+  constructor(
+    tree: EntryTree,
+    private readonly options: ReplayPrunerOptions,
+  ) {
+    const { protectedTools, protectedPaths } = options.config;
+    this.isProtected = createProtection({ protectedTools, protectedPaths, cwd: options.cwd });
+    this.state = new SessionState(tree, (customType, data) => tree.appendCustom(customType, data));
+  }
+
+  /** A turn has ended. */
+  async turnEnded(): Promise<void> {
+    await this.act(undefined);
+  }
+
+  /** A request is about to leave at `at` (ms). */
+  async beforeRequest(at: number): Promise<void> {
+    await this.act(at);
+    this.budget.requestLeaves(this.state.messages().findLast(isAnswer)?.timestamp);
+  }
+
+  /** The messages as they are sent. */
+  render(messages: AgentMessage[]): AgentMessage[] {
+    this.state.sync();
+    return pruneMessages(messages, this.state.plan(this.options.config));
+  }
+
+  private async act(requestAt: number | undefined): Promise<void> {
+    this.state.sync();
+    const messages = this.state.messages();
+    this.spill(messages);
+    if (this.isOverBudget(messages)) await this.flush(this.workIn(messages));
+    if (this.options.config.pruneOn === "cache-aware") await this.flushIfItPays(messages, requestAt);
+    else await this.flushIfDue(messages, this.options.config.pruneOn);
+  }
+
+  private spill(messages: readonly AgentMessage[]): void {
+    const { config } = this.options;
+    const blobDir = this.state.blobDir();
+    if (blobDir === undefined) return;
+    const oversized = this.state.oversized(messages, {
+      isProtected: this.isProtected,
+      threshold: config.spillThreshold,
+    });
+    const { indexer, append } = this.state;
+    spillOversized(oversized, { indexer, append, sync: () => this.state.sync(), blobDir, config });
+  }
+
+  private isOverBudget(messages: readonly AgentMessage[]): boolean {
+    const { config, surroundings } = this.options;
+    return this.budget.isDue(surroundings.usage(), messages.findLast(isAnswer)?.timestamp, config);
+  }
+
+  private async flushIfDue(
+    messages: readonly AgentMessage[],
+    pruneOn: Exclude<ReplayConfig["pruneOn"], "cache-aware">,
+  ): Promise<void> {
+    const index = flushMark(messages, { ...this.options.config, pruneOn });
+    const mark = messages[index];
+    if (!mark || mark.timestamp === this.flushedMark) return;
+    this.flushedMark = mark.timestamp;
+    await this.flush(this.workIn(messages.slice(0, index + 1)));
+  }
+
+  private workIn(messages: readonly AgentMessage[]): FlushWork {
+    const { batchingMode } = this.options.config;
+    return { messages, pending: this.state.pending(messages, { batchingMode, isProtected: this.isProtected }) };
+  }
+
+  private async flush({ messages, pending }: FlushWork, chains = this.options.config.chainCompression): Promise<void> {
+    const { config, standIn, surroundings } = this.options;
+    const { indexer, append } = this.state;
+    if (pending.length === 0 && !indexer.hasUncommitted()) return;
+    const prepared = await prepareFlush(pending, {
+      indexer,
+      config: { ...config, chainCompression: chains },
+      isRecovery: (call) => this.state.isRecovery(call),
+      summarize: standIn.summarize,
+      chains: { messages, isProtected: this.isProtected, fuse: standIn.fuse },
+    });
+    const report = commitFlush(prepared, {
+      indexer,
+      append,
+      isCurrent: (key) => !indexer.isSummarized(key),
+      isCurrentRange: () => true,
+      now: 0,
+    });
+    this.state.sync();
+    if (report.condensed + report.duplicates + report.chains === 0) return;
+    this.budget.flushCommitted();
+    surroundings.onFlush();
+  }
+
+  /** Flushes where that is cheaper than to go on; chains that do not pay are left for another time. */
+  private async flushIfItPays(messages: readonly AgentMessage[], requestAt: number | undefined): Promise<void> {
+    const work = this.workIn(messages);
+    if (work.pending.length === 0) return;
+    const { config, summaryShare, surroundings } = this.options;
+    const sizes = { summaryShare, minBatchChars: config.minBatchChars };
+    const rendered = this.render([...messages]);
+    const stubs = forecastStubs(rendered, work.pending, sizes);
+    const cost = surroundings.summarizerCost(forecastSummarizer(work.pending, sizes));
+    if (!this.decide(stubs, requestAt, cost)) return;
+    const ranges = await this.eligibleChains(messages);
+    const chains = forecastChains(rendered, ranges, summaryShare);
+    // What the stubs rewrite anyway is not charged to the chains.
+    const extra = { ...chains, keptTokens: Math.max(0, chains.keptTokens - stubs.keptTokens) };
+    const enabled = config.chainCompression.enabled && this.decide(extra, requestAt, 0);
+    await this.flush(work, { ...config.chainCompression, enabled });
+  }
+
+  private async eligibleChains(messages: readonly AgentMessage[]): Promise<readonly ChainRange[]> {
+    const { ranges } = await prepareChains({
+      messages,
+      isProtected: this.isProtected,
+      config: this.options.config.chainCompression,
+      indexer: this.state.indexer,
+      isPending: () => false,
+      summaryOf: () => undefined,
+    });
+    return ranges;
+  }
+
+  private decide(rewrite: RewriteForecast, requestAt: number | undefined, summarizerCost: number): boolean {
+    const { surroundings } = this.options;
+    const usage = surroundings.usage();
+    const windowShare = usage && usage.tokens !== null ? usage.tokens / usage.contextWindow : undefined;
+    const forecast: FlushForecast = {
+      clearedTokens: rewrite.clearedTokens,
+      keptTokens: rewrite.keptTokens,
+      expectedRequests: expectedRequests(surroundings.progress()),
+      prices: surroundings.rates(),
+      summarizerCost,
+      cacheIsCold: requestAt !== undefined && surroundings.isCacheCold(requestAt),
+    };
+    return decideFlush(forecast, windowShare).flush;
+  }
+}

@@ -1,0 +1,156 @@
+/** Replays one session: as it was, and under each of several settings. */
+import { estimateTokens } from "../context-metrics.js";
+import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../economics.js";
+import { type Calibration, type CalibrationPoint, calibrationOf, fitScale } from "./calibration.js";
+import { CostMeter, type Scale } from "./costs.js";
+import { type Condensing, type PlayOptions, play } from "./player.js";
+import { type Recording, recordedPromptTokens, recordingOf } from "./recording.js";
+import type { RecordedSession } from "./session-file.js";
+import type { ReplayConfig } from "./settings.js";
+import { digestStandIn, ratioStandIn } from "./stand-in.js";
+
+/** Tokens of the recovery tool's description, which every prompt of a session with the extension carries. */
+const RECOVERY_TOOL_TOKENS = 350;
+/** Share of an output that its digest has, as a forecast. */
+const DIGEST_SHARE = 0.12;
+
+/** One way to run the session. */
+export interface Variant {
+  name: string;
+  config: ReplayConfig;
+}
+
+/** What a replay assumes. */
+export interface Assumptions {
+  /** Length of a summary as a share of what it stands for, 0 to 1. */
+  summaryRatio: number;
+  /** Price of the summariser as a share of the session model's. */
+  summarizerPrice: number;
+  /** Prices and cache by name; missing for prices as they were recorded, and the default cache. */
+  profile?: PriceProfile;
+  /** Cost tables of models, where a host is at hand to give them. */
+  costOfModel?(model: string): ModelCost | undefined;
+  /** Price of one million input tokens where none was recorded; 1 by default. */
+  inputPrice?: number;
+  /** Tokens; by default guessed from the session. */
+  contextWindow?: number;
+  /** Where the host's compactions of the raw session come from; by default `recorded` where the session ran raw. */
+  rawCompactions?: PlayOptions["compactions"];
+}
+
+/** What came of one variant. */
+export interface VariantRun {
+  name: string;
+  config: ReplayConfig | undefined;
+  meter: CostMeter;
+}
+
+/** A replayed session. */
+export interface Replay {
+  recording: Recording;
+  raw: VariantRun;
+  variants: VariantRun[];
+  calibration: Calibration;
+  /** The prices are those of a real currency, USD, and not multiples of the input price. */
+  hasPrices: boolean;
+}
+
+/** Told how much is done, 0 to 1. */
+export type OnProgress = (share: number) => void;
+
+/** Replays a session; nothing is written but blobs of oversized results, into a folder that is removed again. */
+export async function replaySession(
+  session: Pick<RecordedSession, "cwd" | "entries">,
+  variants: readonly Variant[],
+  assumptions: Assumptions,
+  onProgress?: OnProgress,
+): Promise<Replay> {
+  const recording = withWindow(recordingOf(session), assumptions.contextWindow);
+  const prices = pricesOf(recording, assumptions);
+  const cache = assumptions.profile ?? DEFAULT_PROFILE;
+  const runs = variants.length + 2;
+  let done = 0;
+  const run = async (options: Omit<PlayOptions, "recording">) => {
+    const base = done++ / runs;
+    const tell = (index: number) => onProgress?.(base + index / recording.entries.length / runs);
+    await play({
+      ...options,
+      recording,
+      onRequest: (index, messages, reply) => {
+        tell(index);
+        options.onRequest?.(index, messages, reply);
+      },
+    });
+  };
+  const compactions = assumptions.rawCompactions ?? rawCompactions(recording);
+  const points = await pointsOf(recording, run, cache);
+  const scale = fitScale(points);
+  const raw = new CostMeter({ scale, cache, costOfModel: prices.costOfModel });
+  await run({ meter: raw, compactions });
+  const finished: VariantRun[] = [];
+  for (const { name, config } of variants) {
+    const meter = new CostMeter({ scale: scaleFor(config, scale), cache, costOfModel: prices.costOfModel });
+    await run({ meter, compactions: "simulated", condensing: condensing(config, assumptions) });
+    finished.push({ name, config, meter });
+  }
+  onProgress?.(1);
+  const calibration = calibrationOf(points, scale);
+  return { recording, raw: { name: "raw", config: undefined, meter: raw }, variants: finished, calibration, ...prices };
+}
+
+function withWindow(recording: Recording, contextWindow: number | undefined): Recording {
+  return contextWindow === undefined ? recording : { ...recording, contextWindow };
+}
+
+/** A session that ran with the extension was compacted late or never, which says nothing about the raw one. */
+function rawCompactions(recording: Recording): PlayOptions["compactions"] {
+  return recording.condensedFrom < recording.entries.length ? "simulated" : "recorded";
+}
+
+function scaleFor(config: ReplayConfig, scale: Scale): Scale {
+  return config.enabled ? { ...scale, baseTokens: scale.baseTokens + RECOVERY_TOOL_TOKENS } : scale;
+}
+
+function condensing(config: ReplayConfig, { summaryRatio, summarizerPrice }: Assumptions): Condensing {
+  return config.summarizerModel === "none"
+    ? { config, standIn: digestStandIn(), summaryShare: DIGEST_SHARE, summarizerPrice }
+    : { config, standIn: ratioStandIn(summaryRatio), summaryShare: summaryRatio, summarizerPrice };
+}
+
+/** The raw session's estimates beside what was recorded, up to where the session was condensed. */
+async function pointsOf(
+  recording: Recording,
+  run: (options: Omit<PlayOptions, "recording">) => Promise<void>,
+  cache: CachePolicy,
+): Promise<CalibrationPoint[]> {
+  const points: CalibrationPoint[] = [];
+  const meter = new CostMeter({
+    scale: { factor: 1, baseTokens: 0 },
+    cache,
+    costOfModel: () => DEFAULT_PROFILE.rates,
+  });
+  await run({
+    meter,
+    compactions: "recorded",
+    onRequest(index, messages, reply) {
+      const recorded = recordedPromptTokens(reply);
+      if (recorded > 0 && index < recording.condensedFrom) points.push({ estimated: estimateTokens(messages), recorded });
+    },
+  });
+  return points;
+}
+
+function pricesOf(
+  { rates }: Recording,
+  { profile, costOfModel, inputPrice }: Assumptions,
+): { costOfModel(model: string): ModelCost; hasPrices: boolean } {
+  const known = (model: string) => costOfModel?.(model) ?? rates.get(model);
+  // A model whose price is unknown is taken to cost what another one of the session does.
+  const usual = inputPrice ?? [...rates.values()][0]?.input ?? 1;
+  const priced = (model: string) => {
+    const cost = known(model);
+    if (profile) return scaleRates(profile.rates, inputPrice ?? (cost?.input || usual));
+    return cost && cost.input > 0 ? cost : scaleRates(DEFAULT_PROFILE.rates, usual);
+  };
+  return { costOfModel: priced, hasPrices: inputPrice !== undefined || rates.size > 0 || costOfModel !== undefined };
+}

@@ -1,0 +1,56 @@
+/** The settings that a variant of a replay runs under. */
+import { DEFAULT_CONFIG, SETTINGS_TABLE } from "../config.js";
+import type { SettingValue } from "../settings-rows.js";
+import { isRecord } from "../json.js";
+import type { ContextPruneConfig } from "../types.js";
+import { ReplayInputError } from "./session-file.js";
+
+/** The extension's settings; a replay knows every way to decide on a flush. */
+export type ReplayConfig = Omit<ContextPruneConfig, "pruneOn"> & {
+  pruneOn: ContextPruneConfig["pruneOn"] | "cache-aware";
+};
+
+/** A setting as it was given: `key=value`. */
+export interface Assignment {
+  key: string;
+  value: SettingValue;
+}
+
+/**
+ * Reads `key=value`.
+ * @throws ReplayInputError with the reason and what is allowed
+ */
+export function parseAssignment(text: string): Assignment {
+  const at = text.indexOf("=");
+  if (at < 1) throw new ReplayInputError(`"${text}" is no setting: write key=value, for example pruneOn=every-turn.`);
+  const key = text.slice(0, at).trim();
+  const value = text.slice(at + 1).trim();
+  if (key === "pruneOn" && value === "cache-aware") return { key, value };
+  const parsed = SETTINGS_TABLE.parse(key, value);
+  if (!parsed.ok) throw new ReplayInputError(parsed.error);
+  return { key, value: parsed.value };
+}
+
+/**
+ * Reads `key=value,key=value`. A comma inside a value stands in front of something that is no `key=`.
+ * @throws ReplayInputError as `parseAssignment`
+ */
+export function parseAssignments(text: string): Assignment[] {
+  const parts = text.split(/,(?=\s*[A-Za-z][\w.]*\s*=)/);
+  return parts.filter((part) => part.trim() !== "").map(parseAssignment);
+}
+
+/** The shipped defaults with `assignments` laid over them; the last one of a key counts. */
+export function configWith(assignments: readonly Assignment[]): ReplayConfig {
+  // A copy: the defaults are frozen, and nested groups are changed in place.
+  const config: Record<string, unknown> = structuredClone({ ...DEFAULT_CONFIG });
+  for (const { key, value } of assignments) assign(config, key.split("."), value);
+  // `parseAssignment` has let through only known keys with values of their kind.
+  return config as unknown as ReplayConfig;
+}
+
+function assign(group: Record<string, unknown>, [name = "", ...rest]: readonly string[], value: SettingValue): void {
+  const child = group[name];
+  if (rest.length === 0) group[name] = value;
+  else if (isRecord(child)) assign(child, rest, value);
+}

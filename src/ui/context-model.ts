@@ -1,0 +1,97 @@
+/** Where the window goes: the tokens of a conversation by kind, as it stands and as it is sent. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../context-metrics.js";
+import { isAssistant, isDropped, isToolResult, occurrenceKey, toolCallsOf } from "../messages.js";
+import type { ContextView } from "../runtime.js";
+
+/** Kinds of content, in the order in which they are shown. */
+export const SHARES = {
+  system: "System prompt",
+  user: "User",
+  assistant: "Assistant text",
+  thinking: "Thinking",
+  arguments: "Tool arguments",
+  raw: "Results, raw",
+  condensed: "Results, condensed",
+  spilled: "Results, spilled",
+  protected: "Results, protected",
+  chains: "Results in chains",
+  other: "Other",
+} as const;
+
+export type ShareKind = keyof typeof SHARES;
+
+/** Tokens of one kind, as the session holds it and as the next request carries it. */
+export interface Share {
+  kind: ShareKind;
+  before: number;
+  after: number;
+}
+
+/** Everything, and the kinds that take any room. Tokens are estimates. */
+export interface ContextShares {
+  shares: Share[];
+  before: number;
+  after: number;
+}
+
+type Totals = Map<ShareKind, number>;
+
+/** Counts both forms of the conversation. A result counts as the same kind in both, by what has become of it. */
+export function contextShares(view: ContextView, systemPrompt: string): ContextShares {
+  const kindOf = resultKinds(view);
+  const before = totalsOf(view.raw, kindOf);
+  const after = totalsOf(view.sent, kindOf);
+  const system = Math.round(estimateTextTokens(systemPrompt));
+  for (const totals of [before, after]) totals.set("system", system);
+  const kinds = Object.keys(SHARES) as ShareKind[];
+  const shares = kinds
+    .map((kind) => ({ kind, before: Math.round(before.get(kind) ?? 0), after: Math.round(after.get(kind) ?? 0) }))
+    .filter((share) => share.before + share.after > 0);
+  return { shares, before: sum(shares, "before"), after: sum(shares, "after") };
+}
+
+function sum(shares: readonly Share[], side: "before" | "after"): number {
+  return shares.reduce((total, share) => total + share[side], 0);
+}
+
+function totalsOf(messages: readonly AgentMessage[], kindOf: (result: ToolResultMessage) => ShareKind): Totals {
+  const totals: Totals = new Map();
+  const add = (kind: ShareKind, tokens: number) => totals.set(kind, (totals.get(kind) ?? 0) + tokens);
+  for (const message of messages) {
+    if (isToolResult(message)) add(kindOf(message), contentTokens(message.content));
+    else if (!isAssistant(message)) add(kindOfMessage(message), estimateMessageTokens(message));
+    else if (!isDropped(message)) addReply(message.content, add);
+  }
+  return totals;
+}
+
+function addReply(content: readonly { type: string }[], add: (kind: ShareKind, tokens: number) => void): void {
+  for (const block of content) {
+    const kind = block.type === "toolCall" ? "arguments" : block.type === "thinking" ? "thinking" : "assistant";
+    add(kind, contentTokens([block]));
+  }
+}
+
+function kindOfMessage(message: AgentMessage): ShareKind {
+  if (message.role !== "user") return "other";
+  const { content } = message;
+  const text =
+    typeof content === "string" ? content : content.map((block) => (block.type === "text" ? block.text : "")).join("");
+  return text.startsWith("<compressed-chain ") ? "chains" : "user";
+}
+
+/** What has become of each result. */
+function resultKinds({ raw, plan, isProtected }: ContextView): (result: ToolResultMessage) => ShareKind {
+  const args = new Map(raw.filter(isAssistant).flatMap((m) => toolCallsOf(m).map((call) => [call.id, call.arguments])));
+  const chained = new Set(plan.chains.flatMap(({ entry }) => entry.droppedOccurrenceKeys ?? entry.droppedToolCallIds));
+  return ({ toolCallId, toolName, timestamp }) => {
+    const key = occurrenceKey(toolCallId, timestamp);
+    if (isProtected({ toolName, args: args.get(toolCallId) ?? {} })) return "protected";
+    if (chained.has(key) || chained.has(toolCallId)) return "chains";
+    const replacement = plan.replacements.get(key) ?? plan.replacements.get(toolCallId);
+    if (!replacement) return "raw";
+    return replacement.eager ? "spilled" : "condensed";
+  };
+}

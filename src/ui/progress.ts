@@ -1,0 +1,113 @@
+/** A running flush above the editor: a line a batch, with its state and the characters that have come. */
+import { type Component, isKeyRelease, matchesKey } from "@mariozechner/pi-tui";
+import type { FlushReport } from "../flush.js";
+import type { BatchProgress } from "../flush-runner.js";
+import type { HostSnapshot } from "../host.js";
+import type { Pruner } from "../runtime.js";
+import { count } from "../summary/room.js";
+import { grouped } from "../summary/text.js";
+import { type Color, fit, type Paint, padded } from "./paint.js";
+import { MAX_WIDGET_LINES } from "./terminal.js";
+
+const KEY = "pruner-progress";
+/** Milliseconds that a flush runs before it is shown: most are over by then. */
+const DELAY_MS = 150;
+/** Columns of the state and the characters. */
+const STATE_WIDTH = 8;
+const CHARS_WIDTH = 14;
+
+const STATES: Readonly<Record<BatchProgress["state"], { mark: string; color: Color }>> = {
+  waiting: { mark: "◌", color: "dim" },
+  running: { mark: "●", color: "accent" },
+  done: { mark: "✓", color: "success" },
+  failed: { mark: "✗", color: "error" },
+};
+
+/** Lines of at most `width` columns, as many as a widget may have. What is running goes before what is over. */
+export function progressLines(batches: readonly BatchProgress[], paint: Paint, width: number): string[] {
+  const total = batches[0]?.total ?? 0;
+  const over = batches.filter(({ state }) => state === "done" || state === "failed").length;
+  const what = total === 0 ? "Condensing…" : `Condensing ${count(total, "batch", "batches")}, ${over} done`;
+  const heading = `${paint.bold(paint.fg("accent", what))}${paint.fg("dim", " · esc cancels")}`;
+  const room = MAX_WIDGET_LINES - 2;
+  const shown = chooseRows(batches, room);
+  const rest = total - shown.length;
+  return [
+    fit(heading, width),
+    ...shown.map((batch) => row(batch, paint, width)),
+    ...(rest > 0 && total > 0 ? [fit(paint.fg("dim", `  … ${count(rest, "more batch", "more batches")}`), width)] : []),
+  ];
+}
+
+function chooseRows(batches: readonly BatchProgress[], room: number): BatchProgress[] {
+  if (batches.length <= room) return [...batches];
+  const rank = ({ state }: BatchProgress) => ["running", "failed", "done", "waiting"].indexOf(state);
+  const first = [...batches].sort((a, b) => rank(a) - rank(b) || b.index - a.index).slice(0, room);
+  return first.sort((a, b) => a.index - b.index);
+}
+
+function row({ label, state, chars }: BatchProgress, paint: Paint, width: number): string {
+  const { mark, color } = STATES[state];
+  const room = Math.max(8, width - STATE_WIDTH - CHARS_WIDTH - 5);
+  const written = chars > 0 ? `${grouped(chars)} chars` : "";
+  const title = padded(label, room);
+  const text = `  ${paint.fg(color, mark)} ${title} ${paint.fg(color, padded(state, STATE_WIDTH))}${paint.fg("muted", padded(written, CHARS_WIDTH, "right"))}`;
+  return fit(text, width);
+}
+
+/** What came of a flush that was shown. */
+export interface ShownFlush {
+  report: FlushReport | undefined;
+  /** The user has ended it. */
+  cancelled: boolean;
+}
+
+/**
+ * Flushes, and shows how far it is where there is a terminal. Escape ends the flush there, and nothing else: while it is
+ * shown, the agent does not hear of the key.
+ */
+export async function flushWithProgress(
+  pruner: Pruner,
+  { terminal, ...host }: HostSnapshot,
+  compactAll: boolean,
+): Promise<ShownFlush> {
+  const batches = new Map<number, BatchProgress>();
+  let redraw = () => {};
+  let cancelled = false;
+  let stopListening = () => {};
+  const show = () => {
+    terminal?.setWidget(KEY, (tui, theme): Component => {
+      redraw = () => tui.requestRender();
+      return {
+        render: (width) => progressLines(inOrder(batches), theme, width),
+        invalidate: () => undefined,
+      };
+    });
+    stopListening =
+      terminal?.onTerminalInput((data) => {
+        if (isKeyRelease(data) || !matchesKey(data, "escape")) return undefined;
+        cancelled = true;
+        pruner.cancelFlush();
+        return { consume: true };
+      }) ?? stopListening;
+  };
+  const timer = terminal && setTimeout(show, DELAY_MS);
+  try {
+    const report = await pruner.flushNow(host, {
+      compactAll,
+      onProgress: (progress) => {
+        batches.set(progress.index, progress);
+        redraw();
+      },
+    });
+    return { report, cancelled };
+  } finally {
+    clearTimeout(timer);
+    stopListening();
+    terminal?.setWidget(KEY, undefined);
+  }
+}
+
+function inOrder(batches: ReadonlyMap<number, BatchProgress>): BatchProgress[] {
+  return [...batches.values()].sort((a, b) => a.index - b.index);
+}

@@ -1,0 +1,66 @@
+/** Reading, changing and explaining single settings, for the commands and the settings screen. */
+import { formatSetting, SETTINGS, type SettingKey } from "../config.js";
+import type { HostSnapshot } from "../host.js";
+import type { Pruner } from "../runtime.js";
+import type { Setting, SettingValue } from "../settings-rows.js";
+import type { ContextPruneConfig } from "../types.js";
+
+/** What a change of a setting does to the provider's prompt cache, where it does anything. */
+const CACHE_NOTES: Readonly<Partial<Record<SettingKey, string>>> = {
+  enabled: "the next request is written anew from the first condensed result on.",
+  pruneOn: "each flush rewrites the prompt from its first change on; fewer flushes keep more of it cached.",
+  "chainCompression.enabled": "compressing a chain rewrites the prompt from that chain on.",
+  "chainCompression.rollingWindow":
+    "a smaller window compresses more at the next flush, which rewrites the prompt there.",
+  "chainCompression.batchSize": "larger groups rewrite the prompt less often.",
+  "chainCompression.stripFinalAssistantThinking":
+    "the next request is written anew from the first compressed chain on.",
+  "condenseArgs.enabled": "the next request is written anew from the first call on whose arguments change.",
+  "condenseArgs.minStringChars": "the next request is written anew from the first call on whose arguments change.",
+  "purgeErrors.enabled": "the next request is written anew from the first failed call on.",
+  "purgeErrors.minArgChars": "the next request is written anew from the first failed call on whose arguments change.",
+  maxImagesPerRequest: "dropping images rewrites the prompt from the first of them on, so they go in steps.",
+  spillThreshold: "a lower limit also takes results that were sent before; the prompt is rewritten from there on.",
+  autoBudgetThreshold: "each flush that it forces rewrites the prompt from its first change on.",
+  budgetTurnDelta: "each flush that it forces rewrites the prompt from its first change on.",
+  autoBudgetTokens: "each flush that it forces rewrites the prompt from its first change on.",
+};
+
+/** One sentence about the prompt cache, or `undefined` where a change of this setting does not touch it. */
+export function cacheNote(key: string): string | undefined {
+  return Object.hasOwn(CACHE_NOTES, key) ? `Prompt cache: ${CACHE_NOTES[key as SettingKey]}` : undefined;
+}
+
+/** The setting of that (dotted) key in any case. */
+export function settingNamed(name: string): Setting | undefined {
+  const wanted = name.toLowerCase();
+  return SETTINGS.find((setting) => setting.key.toLowerCase() === wanted);
+}
+
+/** The value that `config` has under a (dotted) key of the table. */
+export function settingValue(config: Readonly<ContextPruneConfig>, key: string): SettingValue {
+  let value: unknown = config;
+  for (const name of key.split(".")) value = (value as Record<string, unknown>)[name];
+  return value as SettingValue;
+}
+
+/** What came of a change: one sentence, and whether it took effect. */
+export interface ChangeOutcome {
+  message: string;
+  type: "info" | "warning" | "error";
+}
+
+/** Saves one setting and applies it at once. Never throws. */
+export function changeSetting(pruner: Pruner, host: HostSnapshot, key: string, value: SettingValue): ChangeOutcome {
+  try {
+    pruner.changeSettings(host, { [key]: value });
+  } catch (error) {
+    return { message: error instanceof Error ? error.message : String(error), type: "error" };
+  }
+  const wanted = formatSetting(key, value);
+  const current = formatSetting(key, settingValue(pruner.settings, key));
+  if (current !== wanted) {
+    return { message: `Saved, but the project's own settings keep ${key} at ${current}.`, type: "warning" };
+  }
+  return { message: `${key} is now ${current}.`, type: "info" };
+}

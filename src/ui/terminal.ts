@@ -1,0 +1,53 @@
+/** Screens, widgets and the status line of a host's terminal. Where there is none, nothing of this does anything. */
+import type { ExtensionUIContext, Theme } from "@mariozechner/pi-coding-agent";
+import type { Component, Focusable, Keybinding } from "@mariozechner/pi-tui";
+import type { HostSnapshot } from "../host.js";
+
+/** Rows that a widget may have; the hosts cut what is longer. */
+export const MAX_WIDGET_LINES = 10;
+
+/** Rows that a screen leaves to the conversation above it. */
+const ROWS_LEFT = 6;
+const MIN_ROWS = 10;
+
+/** What a screen is given. */
+export interface Stage {
+  theme: Theme;
+  /** Whether a key press is the one that the user has bound to an action. */
+  pressed(data: string, action: Keybinding): boolean;
+  /** Rows that a screen may have now. */
+  rows(): number;
+  redraw(): void;
+  close(): void;
+}
+
+/**
+ * Something that takes the place of the editor until it closes itself.
+ *
+ * `render` gives lines of at most `width` columns, and a new array whenever anything has changed: the newer host knows a
+ * change by the array.
+ */
+export interface Screen extends Component, Partial<Focusable> {
+  render(width: number): string[];
+  handleInput(data: string): void;
+}
+
+/** Shows a screen and waits until it is closed; at once over where there is no terminal. */
+export async function showScreen(
+  { terminal }: Pick<HostSnapshot, "terminal">,
+  make: (stage: Stage) => Screen,
+): Promise<void> {
+  if (!terminal) return;
+  await terminal.custom<undefined>((tui, theme, keybindings, done) =>
+    make({
+      theme,
+      pressed: (data, action) => keybindings.matches(data, action),
+      rows: () => Math.max(MIN_ROWS, tui.terminal.rows - ROWS_LEFT),
+      redraw: () => tui.requestRender(),
+      close: () => done(undefined),
+    }),
+  );
+}
+
+/** The part of the host's interface that shows something beside the conversation. */
+export type Margins = Pick<ExtensionUIContext, "setStatus" | "setWidget">;

@@ -1,0 +1,127 @@
+/** What is condensed, as a tree: compressed chains and batches, and the calls in them. */
+
+import type { RenderPlan } from "../render/plan.js";
+import { recordChars } from "../render/stub.js";
+import type { Pruner } from "../runtime.js";
+import type { CommittedState } from "../session/ledger.js";
+import type { ChainListing } from "../session-state.js";
+import { describeCall } from "../summary/describe.js";
+import { oneLine } from "../summary/text.js";
+
+const MAX_TOPIC = 200;
+
+/** How one call stands in the next request. */
+export type CallFate = "condensed" | "spilled" | "repeat" | "raw";
+
+/** One condensed call. Sizes in characters. */
+export interface CallNode {
+  kind: "call";
+  /** `t12`. */
+  ref: string;
+  occurrenceKey: string;
+  title: string;
+  fate: CallFate;
+  before: number;
+  after: number;
+}
+
+/** A compressed chain, or a batch of calls that one reply made. */
+export interface GroupNode {
+  kind: "chain" | "batch";
+  /** `b3`, or the name of the batch. */
+  id: string;
+  title: string;
+  /** A chain that has been put back by hand is not active. */
+  active: boolean;
+  before: number;
+  after: number;
+  calls: CallNode[];
+}
+
+/** The tree of the current branch, oldest first. */
+export function condensedTree(pruner: Pruner): GroupNode[] | undefined {
+  const state = pruner.currentState();
+  if (!state) return undefined;
+  return buildTree(state.indexer.committed(), state.plan(pruner.settings), state.chainListings());
+}
+
+/** Chains first name their calls; what is in none stands in the batch that it was captured in. */
+export function buildTree(
+  state: CommittedState,
+  plan: Pick<RenderPlan, "replacements" | "chains">,
+  listings: readonly ChainListing[],
+): GroupNode[] {
+  const calls = callNodes(state, plan);
+  const taken = new Set<string>();
+  const chains = listings.map((listing): GroupNode & { time: number } => {
+    const entry = state.chains.get(listing.blockId);
+    const names = entry?.droppedOccurrenceKeys ?? entry?.droppedToolCallIds ?? [];
+    const own = names.flatMap((name) => calls.get(name) ?? []);
+    for (const call of own) taken.add(call.occurrenceKey);
+    const body = plan.chains.find((chain) => chain.entry.blockId === listing.blockId)?.body;
+    return {
+      kind: "chain",
+      id: listing.blockId,
+      title: oneLine(listing.topic, MAX_TOPIC) || "chain",
+      active: listing.active,
+      before: listing.rawChars,
+      after: body === undefined ? sum(own, "after") : body.length,
+      calls: own,
+      time: entry?.startUserTimestamp ?? 0,
+    };
+  });
+  const groups = [...chains, ...batchesOf(state, calls, taken)].sort((a, b) => a.time - b.time);
+  return groups.map(({ time: _time, ...group }) => group);
+}
+
+function batchesOf(
+  state: CommittedState,
+  calls: ReadonlyMap<string, CallNode>,
+  taken: ReadonlySet<string>,
+): (GroupNode & { time: number })[] {
+  const batches = new Map<number, CallNode[]>();
+  for (const [key, call] of calls) {
+    if (taken.has(key)) continue;
+    const time = timeOf(key, state);
+    batches.set(time, [...(batches.get(time) ?? []), call]);
+  }
+  return [...batches].map(([time, own]) => ({
+    kind: "batch",
+    id: own[0]?.ref ?? "",
+    title: own.map((call) => call.title).join(", "),
+    active: true,
+    before: sum(own, "before"),
+    after: sum(own, "after"),
+    calls: own,
+    time,
+  }));
+}
+
+/** When the call was made (ms); of a repeat, when its result came. */
+function timeOf(key: string, state: CommittedState): number {
+  const record = state.calls.get(key)?.record;
+  return record ? record.timestamp : Number(key.slice(key.lastIndexOf("@") + 1)) || 0;
+}
+
+function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">): Map<string, CallNode> {
+  const nodes = new Map<string, CallNode>();
+  const add = (key: string, call: Pick<CallNode, "ref" | "title" | "before">, known: CallFate) => {
+    const replacement = plan.replacements.get(key);
+    const fate = replacement ? known : "raw";
+    nodes.set(key, { kind: "call", occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
+  };
+  for (const [key, { shortId, record }] of state.calls) {
+    const call = { ref: shortId, title: describeCall(record.toolName, record.args), before: recordChars(record) };
+    add(key, call, record.spillPath === undefined ? "condensed" : "spilled");
+  }
+  for (const [key, { shortId, original }] of state.duplicates) {
+    const { record } = original;
+    const title = `${describeCall(record.toolName, record.args)}, same as ${original.shortId}`;
+    add(key, { ref: shortId ?? original.shortId, title, before: recordChars(record) }, "repeat");
+  }
+  return nodes;
+}
+
+function sum(calls: readonly CallNode[], side: "before" | "after"): number {
+  return calls.reduce((total, call) => total + call[side], 0);
+}

@@ -1,0 +1,155 @@
+/** The foldable browser of what is condensed. */
+import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
+import { recover, sourcesOf } from "../recovery.js";
+import type { Pruner } from "../runtime.js";
+import { count } from "../summary/room.js";
+import { framed, windowStart } from "./frame.js";
+import { saving, short, wrapped } from "./paint.js";
+import type { Screen, Stage } from "./terminal.js";
+import { condensedTree, type GroupNode } from "./tree-model.js";
+import { drawRow, foldKey, type TreeRow, visibleRows } from "./tree-rows.js";
+import { type Document, ViewerScreen } from "./viewer-screen.js";
+
+const ROWS_AROUND = 9;
+const MIN_LIST_ROWS = 5;
+
+export class TreeScreen implements Screen {
+  private groups: GroupNode[] = [];
+  private readonly open = new Set<string>();
+  private selected = 0;
+  private viewer: ViewerScreen | undefined;
+  private said = "";
+
+  constructor(
+    private readonly pruner: Pruner,
+    private readonly stage: Stage,
+    private readonly markdownTheme: MarkdownTheme,
+  ) {
+    this.reload();
+    // The newest is what people look for.
+    this.selected = Math.max(0, this.rows().length - 1);
+  }
+
+  invalidate(): void {
+    this.viewer?.invalidate();
+  }
+
+  render(width: number): string[] {
+    if (this.viewer) return this.viewer.render(width);
+    const { theme } = this.stage;
+    const before = this.groups.reduce((sum, group) => sum + group.before, 0);
+    const after = this.groups.reduce((sum, group) => sum + group.after, 0);
+    const title = `Condensed: ${short(before)} → ${short(after)} characters ${saving(before, after)}`.trim();
+    const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
+    const keys = ["↑↓ move", "←→ fold", "enter open", "d put a chain back or compress it again", "esc close"];
+    return framed({ title, body: [...this.renderRows(width), ...message], keys }, theme, width);
+  }
+
+  handleInput(data: string): void {
+    if (this.viewer) this.viewer.handleInput(data);
+    else this.handleList(data);
+    this.stage.redraw();
+  }
+
+  private handleList(data: string): void {
+    const { pressed, close } = this.stage;
+    const rows = this.rows();
+    const row = rows[this.selected];
+    if (pressed(data, "tui.select.cancel")) close();
+    else if (pressed(data, "tui.select.up")) this.moveTo(this.selected - 1);
+    else if (pressed(data, "tui.select.down")) this.moveTo(this.selected + 1);
+    else if (pressed(data, "tui.select.pageUp")) this.moveTo(this.selected - this.listRows());
+    else if (pressed(data, "tui.select.pageDown")) this.moveTo(this.selected + this.listRows());
+    else if (!row) return;
+    else if (matchesKey(data, "right")) this.fold(row, true);
+    else if (matchesKey(data, "left")) this.fold(row, false);
+    else if (matchesKey(data, "space")) this.fold(row, !this.open.has(foldKey(row.group)));
+    else if (pressed(data, "tui.select.confirm")) this.view(row);
+    else if (matchesKey(data, "d")) this.toggleChain(row.group);
+  }
+
+  private rows(): TreeRow[] {
+    return visibleRows(this.groups, this.open);
+  }
+
+  private reload(): void {
+    this.groups = condensedTree(this.pruner) ?? [];
+  }
+
+  private moveTo(index: number): void {
+    this.selected = Math.max(0, Math.min(this.rows().length - 1, index));
+    this.said = "";
+  }
+
+  private fold({ group }: TreeRow, open: boolean): void {
+    const key = foldKey(group);
+    if (open) this.open.add(key);
+    else this.open.delete(key);
+    this.moveTo(this.rows().findIndex((row) => foldKey(row.group) === key));
+  }
+
+  private toggleChain(group: GroupNode): void {
+    if (group.kind !== "chain") {
+      this.said = "Only a compressed chain can be put back.";
+      return;
+    }
+    this.pruner.setChainActive(group.id, !group.active);
+    this.reload();
+    this.said = group.active
+      ? `${group.id} stands raw from the next request on; the prompt is written anew from there.`
+      : `${group.id} is compressed again from the next request on.`;
+  }
+
+  private view(row: TreeRow): void {
+    const document = this.documentOf(row);
+    const back = () => {
+      this.viewer = undefined;
+    };
+    this.viewer = new ViewerScreen(document, this.stage, back, this.markdownTheme);
+  }
+
+  private documentOf({ group, call }: TreeRow): Document {
+    const state = this.pruner.currentState();
+    if (!state) return { title: group.title, summary: "", originals: [] };
+    const calls = call ? [call] : group.calls;
+    const recovered = calls.flatMap((node) => {
+      const found = recover(node.ref, sourcesOf(state));
+      return found.kind === "found" ? found.outputs : [];
+    });
+    const { summaries } = state.indexer.committed();
+    const parts = calls.flatMap((node) => {
+      const summary = summaries.get(node.occurrenceKey);
+      const text = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : (summary?.text ?? "");
+      return text ? [calls.length > 1 ? `**${node.ref}** ${node.title}\n\n${text}` : text] : [];
+    });
+    const chain = group.kind === "chain" && !call ? state.indexer.chains().get(group.id)?.rangeSummaryText : undefined;
+    return {
+      title: call ? `${call.ref}  ${call.title}` : `${group.kind === "chain" ? `${group.id}  ` : ""}${group.title}`,
+      summary: chain ?? parts.join("\n\n"),
+      originals: recovered.map(({ name, text, images, note }) => ({
+        title: `Original of ${name}, ${short(text.length)} characters${images.length > 0 ? ` and ${count(images.length, "image")}` : ""}${note ? `; ${note}` : ""}`,
+        text,
+      })),
+    };
+  }
+
+  private listRows(): number {
+    return Math.max(MIN_LIST_ROWS, this.stage.rows() - ROWS_AROUND);
+  }
+
+  private renderRows(width: number): string[] {
+    const { theme } = this.stage;
+    const rows = this.rows();
+    if (rows.length === 0) return wrapped(theme.fg("muted", "Nothing is condensed on this branch yet."), width, "  ");
+    const size = this.listRows();
+    const start = windowStart(this.selected, size, rows.length);
+    const lines = rows.slice(start, start + size).map((row, i) =>
+      drawRow(row, theme, width, {
+        isOpen: row.call ? undefined : this.open.has(foldKey(row.group)),
+        selected: start + i === this.selected,
+      }),
+    );
+    if (rows.length > size) lines.push(theme.fg("dim", `  (${this.selected + 1}/${rows.length})`));
+    return lines;
+  }
+}
