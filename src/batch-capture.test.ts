@@ -205,6 +205,39 @@ describe("captureUnindexedBatches", () => {
     });
   });
 
+  test("can be asked for before it is answered, for summaries that are made ahead", () => {
+    const messages = [user(1), calls(2, "c1"), result("c1", 3), calls(4, "c2"), result("c2", 5)];
+    expect(pending(messages, { unseenToo: true })).toEqual([["c1@3"], ["c2@5"]]);
+  });
+
+  test("the last user turns can be left alone", () => {
+    const messages = [
+      user(1),
+      calls(2, "c1"),
+      result("c1", 3),
+      closing(4),
+      user(5),
+      calls(6, "c2"),
+      result("c2", 7),
+      closing(8),
+      user(9),
+      closing(10),
+    ];
+    expect(pending(messages, { protectedTurns: 0 })).toEqual([["c1@3"], ["c2@7"]]);
+    expect(pending(messages, { protectedTurns: 1 })).toEqual([["c1@3"], ["c2@7"]]);
+    expect(pending(messages, { protectedTurns: 2 })).toEqual([["c1@3"]]);
+    expect(pending(messages, { protectedTurns: 3 })).toEqual([]);
+    expect(pending(messages, { protectedTurns: 9 })).toEqual([]);
+  });
+
+  test("what is still at work stands in a batch of its own, in its place", () => {
+    const messages = [calls(2, "c1", "c2", "c3"), result("c1", 3), result("c2", 4), result("c3", 5), closing(6)];
+    const isHeld = (key: string) => key === "c2@4";
+    expect(pending([user(1), ...messages], { isHeld })).toEqual([["c1@3"], ["c2@4"], ["c3@5"]]);
+    const batches = captureUnindexedBatches([user(1), ...messages], options({ isHeld }));
+    expect(batches.map((batch) => batch.held ?? false)).toEqual([false, true, false]);
+  });
+
   test("results of errored and aborted assistants are ignored, since their calls are never sent", () => {
     const broken = (stopReason: "error" | "aborted", id: string, at: number) => [
       assistant(at, [call(id)], stopReason),

@@ -48,6 +48,8 @@ export interface ChainCall {
   line: string;
   /** The call's own summary; may be empty. */
   summary: string;
+  /** Text that the tool marked as not to be condensed: it stands below the line, word for word. */
+  kept?: string;
 }
 
 /** The keys go with the ids even where there are none: an id alone would also name the result of a reused id. */
@@ -125,9 +127,10 @@ export function buildChainBody(
   calls: readonly ChainCall[],
   options: { rangeSummary?: string; level: "full" | "terse" },
 ): string {
-  if (options.level === "terse") return calls.map((call) => callLine(call, MAX_TERSE_LINE_CHARS)).join("\n");
+  if (options.level === "terse")
+    return calls.map((call) => withKept(callLine(call, MAX_TERSE_LINE_CHARS), call)).join("\n");
 
-  const lines = calls.map((call) => callLine(call, MAX_LINE_CHARS));
+  const lines = calls.map((call) => withKept(callLine(call, MAX_LINE_CHARS), call));
   const whole = textLines(neutralizeMarks(wellFormed(options.rangeSummary ?? "")));
   if (whole.length > 0) return [...headLines(whole, MAX_SUMMARY_CHARS), ...lines].join("\n");
 
@@ -142,6 +145,10 @@ function callLine({ ref, line }: ChainCall, max: number): string {
   const head = ref === "" ? "-" : `- ${ref}`;
   // Flattened first: it takes out escape sequences, and a mark must not come together behind them.
   return cut(`${head} ${neutralize(oneLine(line, max))}`.trimEnd(), max);
+}
+
+function withKept(line: string, { kept }: ChainCall): string {
+  return kept ? `${line}\n${neutralize(kept)}` : line;
 }
 
 /** As `neutralizeMarks`; a `{b3}` in tool text is not one of our references either. */

@@ -2,7 +2,8 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { contentTokens, estimateMessageTokens, estimateTextTokens, estimateTokens } from "./context-metrics.js";
 import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
-import type { CapturedBatch, ChainRange } from "./types.js";
+import { argumentSavings } from "./render/arguments.js";
+import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "./types.js";
 
 /** Tokens of a stub's header. */
 const STUB_TOKENS = 45;
@@ -22,12 +23,11 @@ export interface RewriteForecast {
   firstChanged: number;
 }
 
-/** How large the texts will be that come in place of results. */
-export interface SummarySizes {
+/** What decides how large the texts will be that come in place of results and arguments. */
+export interface ForecastConfig
+  extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
   /** Share of an output's tokens that its summary has. */
   summaryShare: number;
-  /** Characters below which a batch is left as it is. */
-  minBatchChars: number;
 }
 
 /**
@@ -38,26 +38,53 @@ export interface SummarySizes {
 export function forecastStubs(
   rendered: readonly AgentMessage[],
   pending: readonly CapturedBatch[],
-  { summaryShare, minBatchChars }: SummarySizes,
+  config: ForecastConfig,
 ): RewriteForecast {
-  const keys = new Set<string>();
-  for (const { toolCalls } of pending) {
-    const chars = toolCalls.reduce((sum, call) => sum + contentChars(call.content), 0);
-    if (chars >= minBatchChars) for (const call of toolCalls) keys.add(call.occurrenceKey);
-  }
+  const calls = new Map(
+    pending
+      .filter((batch) => isLargeEnough(batch, config))
+      .flatMap(({ toolCalls }) => toolCalls.map((call) => [call.occurrenceKey, call] as const)),
+  );
   let clearedTokens = 0;
   let firstChanged = -1;
-  if (keys.size > 0) {
-    for (const [i, message] of rendered.entries()) {
-      if (!isToolResult(message) || !keys.has(occurrenceKey(message.toolCallId, message.timestamp))) continue;
-      const before = contentTokens(message.content);
-      const after = STUB_TOKENS + before * summaryShare;
-      if (after > before * MAX_STUB_SHARE) continue;
-      clearedTokens += before - after;
-      if (firstChanged < 0) firstChanged = i;
-    }
+  let replyIndex = 0;
+  const clear = (tokens: number, index: number) => {
+    clearedTokens += tokens;
+    if (firstChanged < 0 || index < firstChanged) firstChanged = index;
+  };
+  if (calls.size === 0) return { clearedTokens, keptTokens: 0, firstChanged };
+  for (const [i, message] of rendered.entries()) {
+    if (isAssistant(message)) replyIndex = i;
+    if (!isToolResult(message)) continue;
+    const call = calls.get(occurrenceKey(message.toolCallId, message.timestamp));
+    if (!call) continue;
+    const ofArguments = savedArgumentTokens(call, config);
+    if (ofArguments > 0) clear(ofArguments, replyIndex);
+    const before = contentTokens(message.content);
+    const after = STUB_TOKENS + before * config.summaryShare;
+    if (after <= before * MAX_STUB_SHARE) clear(before - after, i);
   }
   return { clearedTokens, keptTokens: keptBehind(rendered, firstChanged, clearedTokens), firstChanged };
+}
+
+/** As a flush judges: what a batch has and could be spared, arguments included. */
+function isLargeEnough({ held, toolCalls }: CapturedBatch, config: ForecastConfig): boolean {
+  if (held) return false;
+  const chars = toolCalls.reduce(
+    (sum, call) => sum + contentChars(call.content) + savedArgumentChars(call, config),
+    0,
+  );
+  return chars >= config.minBatchChars;
+}
+
+function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): number {
+  // The arguments of a failed call wait for their cooldown.
+  return call.isError ? 0 : savedArgumentChars(call, config) * estimateTextTokens("a");
+}
+
+function savedArgumentChars({ args, isError }: CapturedToolCall, { condenseArgs, purgeErrors }: ForecastConfig): number {
+  const { enabled } = isError ? purgeErrors : condenseArgs;
+  return enabled ? argumentSavings(args, isError ? purgeErrors.minArgChars : condenseArgs.minStringChars) : 0;
 }
 
 /** Forecast of compressing `ranges`, whose results stand as stubs already or will with the same flush. */
@@ -107,13 +134,13 @@ function keptBehind(rendered: readonly AgentMessage[], firstChanged: number, cle
 /** Tokens that a model would take to summarise `pending`. */
 export function forecastSummarizer(
   pending: readonly CapturedBatch[],
-  { summaryShare, minBatchChars }: SummarySizes,
+  config: ForecastConfig,
 ): { inputTokens: number; outputTokens: number } {
   let inputTokens = 0;
-  for (const { toolCalls } of pending) {
+  for (const { held, toolCalls } of pending) {
     const chars = toolCalls.reduce((sum, call) => sum + contentChars(call.content), 0);
-    if (chars < minBatchChars) continue;
+    if (held || chars < config.minBatchChars) continue;
     for (const call of toolCalls) inputTokens += estimateTextTokens(call.resultText);
   }
-  return { inputTokens, outputTokens: inputTokens * summaryShare };
+  return { inputTokens, outputTokens: inputTokens * config.summaryShare };
 }

@@ -201,6 +201,7 @@ export class FlushRunner {
     { choice, config, mustFree, onProgress }: FlushRequest,
   ): Promise<BatchSummary | null> {
     if (choice.kind === "digest") return digestSummary(batch);
+    if (this.cancelled) return null;
     const [first] = batch.toolCalls;
     const place = {
       index: work.findIndex((candidate) => candidate.toolCalls[0]?.occurrenceKey === first?.occurrenceKey),
@@ -228,6 +229,7 @@ export class FlushRunner {
   }
 
   private fuse(summaries: readonly string[], models: ModelChoice, config: ContextPruneConfig): Promise<string | null> {
+    if (this.cancelled) return Promise.resolve(null);
     return this.desk.inTurn(config.summarizerConcurrency, (signal) =>
       this.ask(models, config, signal, undefined, (options) => summarizeRange(summaries, options)),
     );

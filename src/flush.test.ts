@@ -21,10 +21,11 @@ import {
 } from "./types.js";
 
 const CONFIG = { ...DEFAULT_CONFIG, minBatchChars: 0, summarizerConcurrency: 1 };
-const CHAINS = { messages: [], isProtected: () => false };
+const CHAINS = { chains: { messages: [], isProtected: () => false }, isRecovery: () => false };
 /** Nothing has changed while the summaries were made. */
 const UNCHANGED = { isCurrent: () => true, isCurrentRange: () => true, now: 0 };
 const PLAN_OPTIONS: PlanOptions = {
+  ...DEFAULT_CONFIG,
   locateBlob: () => undefined,
   findOriginal: () => undefined,
   stripFinalAssistantThinking: true,
@@ -103,7 +104,7 @@ class Session {
       indexer,
       config: { ...CONFIG, ...config },
       summarize,
-      chains: CHAINS,
+      ...CHAINS,
     });
     const before = this.tree.getEntries().length;
     const isCurrent = (key: string) => !indexer.isSummarized(key);
@@ -137,7 +138,7 @@ describe("entries", () => {
     const appended: string[] = [];
     const append = (customType: string) => void appended.push(customType);
     const batches = [batch(call("c1")), batch(call("c2")), batch(call("c3", { text: "c1" }))];
-    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize: SHORT, chains: CHAINS });
+    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize: SHORT, ...CHAINS });
     const saveStats = () => append(CUSTOM_TYPE_STATS);
     commitFlush(prepared, { ...UNCHANGED, indexer, append, saveStats });
     expect(appended).toEqual([
@@ -158,7 +159,7 @@ describe("entries", () => {
       asked += 1;
       return SHORT(captured);
     };
-    await prepareFlush([batch(call("c1")), batch(call("c2"))], { indexer, config: CONFIG, summarize, chains: CHAINS });
+    await prepareFlush([batch(call("c1")), batch(call("c2"))], { indexer, config: CONFIG, summarize, ...CHAINS });
     expect(asked).toBe(2);
     expect(indexer.refs()).toEqual([]);
   });
@@ -178,7 +179,7 @@ describe("entries", () => {
       indexer: session.indexer,
       config: CONFIG,
       summarize: SHORT,
-      chains: CHAINS,
+      ...CHAINS,
     });
     const crash = (customType: string, data: unknown) => {
       if (customType === CUSTOM_TYPE_FRONTIER) throw new Error("disk full");
@@ -280,6 +281,61 @@ describe("a summary of one call", () => {
       expect(await session.flush([batch(call("c1"))], summarize)).toMatchObject({ condensed: 1 });
       expect(session.stub("c1@1")).toEndWith("\nabout c1");
       expect(session.data(CUSTOM_TYPE_FRONTIER)).toMatchObject([{ outcome: "summarized" }]);
+    }
+  });
+});
+
+describe("a batch that is still at work", () => {
+  const held = (...calls: CapturedToolCall[]): CapturedBatch => ({ ...batch(...calls), held: true });
+
+  test("stays as it is, unasked and not named as skipped, and no frontier passes it", async () => {
+    const session = new Session();
+    const calls = [call("c1"), call("c2"), call("c3")];
+    const [first, second, third] = calls.map((one) => batch(one));
+    if (!first || !second || !third) throw new Error("no batches");
+    const asked: string[] = [];
+    const summarize: Summarize = async (captured) => {
+      asked.push(...captured.toolCalls.map((one) => one.toolCallId));
+      return SHORT(captured);
+    };
+    const report = await session.flush([first, held(...second.toolCalls), third], summarize);
+    expect(asked).toEqual(["c1", "c3"]);
+    expect(report).toMatchObject({ condensed: 2, failed: 0, trivial: 0, oversized: 0 });
+    expect(session.condensed(...calls)).toEqual([true, false, true]);
+    expect(session.indexer.frontierKey()).toBe("c1@1");
+    expect(session.indexer.isSkipped("c2@2")).toBe(false);
+  });
+
+  test("alone is nothing to append", async () => {
+    const session = new Session();
+    await session.flush([held(call("c1"))]);
+    expect(session.appended).toEqual([]);
+  });
+});
+
+describe("a batch whose arguments are what is large", () => {
+  const write = (toolCallId: string, isError = false): CapturedToolCall => ({
+    ...call(toolCallId, { text: "written", chars: 40, isError }),
+    toolName: "write",
+    args: { path: "a.ts", content: "line of a file\n".repeat(200) },
+  });
+
+  test("is indexed without asking the summariser", async () => {
+    const session = new Session();
+    const summarize = () => {
+      throw new Error("asked");
+    };
+    await session.flush([batch(write("c1"))], summarize, { minBatchChars: 1000 });
+    expect(session.types).toEqual([CUSTOM_TYPE_SUMMARY, CUSTOM_TYPE_INDEX, CUSTOM_TYPE_FRONTIER]);
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ model: "none" }]);
+    expect(session.indexer.getRecord("c1@1")?.args).toEqual(write("c1").args);
+  });
+
+  test("is trivial where arguments are not condensed, or are too small as well", async () => {
+    const off = { ...DEFAULT_CONFIG.condenseArgs, enabled: false };
+    for (const config of [{ minBatchChars: 1000, condenseArgs: off }, { minBatchChars: 10_000 }]) {
+      const session = new Session();
+      expect(await session.flush([batch(write("c1"))], SHORT, config)).toMatchObject({ trivial: 1 });
     }
   });
 });
@@ -496,7 +552,7 @@ describe("what has changed while the summaries were made", () => {
     const session = new Session();
     const { indexer, append } = session;
     const batches = [batch(call("c1")), batch(call("c2"), call("c3"))];
-    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize: SHORT, chains: CHAINS });
+    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize: SHORT, ...CHAINS });
     const report = commitFlush(prepared, { ...UNCHANGED, indexer, append, isCurrent });
     return { session, report };
   }
@@ -569,6 +625,7 @@ describe("closed chains", () => {
       config: { ...CONFIG, chainCompression: { ...ALL, ...config } },
       summarize,
       chains: { messages, isProtected: () => false, all: true, fuse },
+      isRecovery: () => false,
     });
     session.appended = [];
     const report = commitFlush(prepared, { ...UNCHANGED, indexer, append, isCurrentRange });
@@ -625,6 +682,7 @@ describe("closed chains", () => {
       config: { ...CONFIG, chainCompression: ALL },
       summarize: SHORT,
       chains: { messages, isProtected: () => false, all: true, fuse },
+      isRecovery: () => false,
     });
     session.appended = [];
     commitFlush(prepared, { ...UNCHANGED, indexer, append });

@@ -19,7 +19,8 @@ export function heldReads(messages: readonly AgentMessage[], cwd: string): Set<s
     if (!isToolResult(message)) continue;
     const path = pairing.take(message.toolCallId)?.arguments.path;
     if (typeof path !== "string") continue;
-    const file = resolve(cwd, path);
+    // pi's own tools tolerate an @ before a path.
+    const file = resolve(cwd, path.replace(/^@/, ""));
     if (message.toolName === "read")
       reads.push({ key: occurrenceKey(message.toolCallId, message.timestamp), path: file });
     else if (message.isError && EDITING_TOOLS.has(message.toolName)) failed.add(file);

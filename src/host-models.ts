@@ -3,6 +3,7 @@ import {
   type Api,
   type Context,
   clampThinkingLevel,
+  getSupportedThinkingLevels,
   type Model,
   type ModelThinkingLevel,
   type SimpleStreamOptions,
@@ -21,7 +22,15 @@ const MAX_ANSWER_TOKENS = 16_384;
 /** Share of a small window that is left for the answer at most. */
 const MAX_ANSWER_SHARE = 0.3;
 
-const LEVELS: readonly ModelThinkingLevel[] = ["off", "minimal", "low", "medium", "high", "xhigh"];
+/** What is taken for the window of a model that does not say. */
+const USUAL_WINDOW = 128_000;
+/** Milliseconds that a provider may ask to wait before it is tried once more; longer is trouble. */
+const MAX_RETRY_DELAY_MS = 5_000;
+
+/** `max` is the highest that a model has; only the newer host knows it as a level of its own. */
+type Level = ModelThinkingLevel | "max";
+
+const LEVELS: readonly Level[] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 /** The summariser that the settings name, or why there is none. */
 export type SummarizerChoice =
@@ -34,7 +43,7 @@ type SummarizerSettings = Pick<ContextPruneConfig, "summarizerModel" | "summariz
 /** A model that the settings name, and the thinking level that its name carries. */
 export interface NamedModel {
   model: Model<Api>;
-  level?: ModelThinkingLevel;
+  level?: Level;
 }
 
 /** Reads `summarizerModel` and `summarizerThinking` against the models that the host knows. */
@@ -86,17 +95,19 @@ function missing(reason: string): SummarizerChoice {
 }
 
 function bindModel({ model, level }: NamedModel, config: SummarizerSettings, models: ModelRegistry): SummaryModel {
-  const share = Math.floor(model.contextWindow * MAX_ANSWER_SHARE);
+  const window = model.contextWindow > 0 ? model.contextWindow : USUAL_WINDOW;
+  const share = Math.floor(window * MAX_ANSWER_SHARE);
   const answerTokens = Math.max(256, Math.min(model.maxTokens || MAX_ANSWER_TOKENS, MAX_ANSWER_TOKENS, share));
   const reasoning = reasoningFor(model, level ?? config.summarizerThinking);
   return {
     name: `${model.provider}/${model.id}`,
-    maxInputTokens: Math.max(1_000, model.contextWindow - answerTokens),
+    maxInputTokens: Math.max(1_000, window - answerTokens),
     open: (request, signal) =>
       openStream(model, models, request, {
         signal,
         maxTokens: answerTokens,
         maxRetries: 1,
+        maxRetryDelayMs: MAX_RETRY_DELAY_MS,
         cacheRetention: "none",
         ...(reasoning === undefined ? {} : { reasoning }),
       }),
@@ -106,10 +117,10 @@ function bindModel({ model, level }: NamedModel, config: SummarizerSettings, mod
 /** The level as the model supports it. "off" is never passed on: some serialisers take it for a level. */
 function reasoningFor(
   model: Model<Api>,
-  level: ContextPruneConfig["summarizerThinking"] | ModelThinkingLevel,
+  level: ContextPruneConfig["summarizerThinking"] | Level,
 ): SimpleStreamOptions["reasoning"] {
   if (!model.reasoning || level === "default" || level === "off") return undefined;
-  const supported = clampThinkingLevel(model, level);
+  const supported = level === "max" ? getSupportedThinkingLevels(model).at(-1) : clampThinkingLevel(model, level);
   return supported === "off" ? undefined : supported;
 }
 

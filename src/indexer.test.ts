@@ -22,6 +22,7 @@ import {
 } from "./types.js";
 
 const PLAN_OPTIONS: PlanOptions = {
+  ...DEFAULT_CONFIG,
   locateBlob: () => undefined,
   findOriginal: () => undefined,
   stripFinalAssistantThinking: true,
@@ -651,7 +652,7 @@ describe("a live index and one read from the file", () => {
       let count = 0;
       const summarize = async ({ toolCalls }: { toolCalls: readonly unknown[] }) =>
         summaryOf(count++ === 1 ? "none" : summary, toolCalls.length);
-      const prepared = await prepareFlush(batches, { indexer, config, summarize, chains });
+      const prepared = await prepareFlush(batches, { indexer, config, summarize, chains, isRecovery: () => false });
       const written: [string, unknown][] = [];
       const isCurrent = (key: string) => !indexer.isSummarized(key);
       const append = (type: string, data: unknown) => written.push([type, data]);

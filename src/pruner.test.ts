@@ -4,6 +4,7 @@ import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { deepFreeze, sessionArbitrary } from "../test/support/generate.js";
 import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
+import { DEFAULT_CONFIG } from "./config.js";
 import { ToolCallIndexer } from "./indexer.js";
 import { applyRender, pruneMessages } from "./pruner.js";
 import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./render/plan.js";
@@ -12,12 +13,14 @@ import {
   CUSTOM_TYPE_FRONTIER,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
+  type FrontierEntryData,
   type ToolCallRecord,
 } from "./types.js";
 
 const LONG = "x".repeat(3000);
 
 const PLAN_OPTIONS: PlanOptions = {
+  ...DEFAULT_CONFIG,
   locateBlob: () => undefined,
   findOriginal: () => undefined,
   stripFinalAssistantThinking: true,
@@ -58,7 +61,12 @@ interface LegacyMessage {
 }
 
 /** The plan of a session in which these records are condensed; refs count up from t1. */
-function planOf(records: readonly ToolCallRecord[], aliases: readonly object[] = [], legacy?: LegacyMessage) {
+function planOf(
+  records: readonly ToolCallRecord[],
+  aliases: readonly object[] = [],
+  legacy?: LegacyMessage,
+  said: Partial<FrontierEntryData> = {},
+) {
   const tree = new EntryTree();
   const refs = records.map(({ toolCallId, resultTimestamp }, i) => ({
     shortId: `t${i + 1}`,
@@ -68,7 +76,7 @@ function planOf(records: readonly ToolCallRecord[], aliases: readonly object[] =
   tree.appendCustom(CUSTOM_TYPE_INDEX, { toolCalls: records, refs });
   for (const alias of aliases) tree.appendCustom(CUSTOM_TYPE_DEDUP_ALIAS, alias);
   const counts = { attemptedBatchCount: 1, attemptedToolCallCount: 1, rawCharCount: 0, summaryCharCount: 0 };
-  const frontier = { lastAttemptedToolCallId: "c1", ...counts, outcome: "summarized" };
+  const frontier = { lastAttemptedToolCallId: "c1", ...counts, outcome: "summarized", ...said };
   tree.appendCustom(CUSTOM_TYPE_FRONTIER, frontier);
   const entries = tree.getEntries();
   if (legacy) {
@@ -196,6 +204,61 @@ describe("a record from before occurrence keys", () => {
     const messages = [user(1), ...turn(2), ...turn(4), assistant(6, [])];
     const rendered = pruneMessages(deepFreeze(messages), planOf([record("c1"), record("c1", 5)]));
     expect(textsOf(rendered)).toMatchObject([{ text: LONG }, { text: expect.stringContaining("t2 condensed") }]);
+  });
+});
+
+describe("the arguments of a condensed call", () => {
+  const content = "line of a file\n".repeat(100);
+  const args = { path: "a.ts", content, mode: 420, tags: ["a", "b"], owner: null };
+
+  function writing(timestamp: number, id: string): AssistantMessage {
+    const message = assistant(timestamp, []);
+    const made = { type: "toolCall" as const, id, name: "write", arguments: args, thoughtSignature: "c2ln" };
+    return { ...message, content: [...message.content, made], stopReason: "toolUse" };
+  }
+
+  function argumentsIn(messages: readonly AgentMessage[]): unknown[] {
+    return messages.flatMap((message) =>
+      message.role === "assistant" ? message.content.flatMap((block) => (block.type === "toolCall" ? [block] : [])) : [],
+    );
+  }
+
+  const turn = [user(1), writing(2, "c1"), result("c1", 3, "written"), assistant(4, [])];
+  const condensed = { ...args, content: '<condensed-args chars="1500" ref="t1"/>' };
+
+  test("lose their long texts and nothing else; fields that nobody knows stay", () => {
+    const rendered = pruneMessages(deepFreeze(turn), planOf([{ ...record("c1", 3, "written"), args }]));
+    expect(argumentsIn(rendered)).toEqual([
+      { type: "toolCall", id: "c1", name: "write", arguments: condensed, thoughtSignature: "c2ln" },
+    ]);
+    expect(rendered[1]).toEqual({ ...turn[1], content: rendered[1]?.role === "assistant" ? rendered[1].content : [] });
+  });
+
+  test("stay until the model has answered the result", () => {
+    const open = turn.slice(0, 3);
+    expect(pruneMessages(open, planOf([{ ...record("c1", 3, "written"), args }]))).toBe(open);
+  });
+
+  test("of a failed call stay until a frontier says that they have had their time", () => {
+    const failed = [{ ...record("c1", 3, "written"), args, isError: true }];
+    expect(pruneMessages(turn, planOf(failed))).toBe(turn);
+    const purged = planOf(failed, [], undefined, { purgedOccurrenceKeys: ["c1@3"] });
+    expect(argumentsIn(pruneMessages(deepFreeze(turn), purged))).toMatchObject([{ arguments: condensed }]);
+  });
+
+  test("of a call that a later turn makes under the same id stay", () => {
+    const reused = [...turn, user(5), writing(6, "c1"), result("c1", 7, "written"), assistant(8, [])];
+    const rendered = pruneMessages(deepFreeze(reused), planOf([{ ...record("c1", 3, "written"), args }]));
+    expect(argumentsIn(rendered)).toMatchObject([{ arguments: condensed }, { arguments: args }]);
+  });
+});
+
+describe("a recovered output that has had its grace", () => {
+  test("stands as a pointer", () => {
+    const pointers = [{ toolCallId: "c1", occurrenceKey: "c1@3", text: "[was shown here]" }];
+    const messages = [user(1), assistant(2, ["c1"]), result("c1", 3), assistant(4, [])];
+    const rendered = pruneMessages(deepFreeze(messages), planOf([], [], undefined, { pointers }));
+    expect(textsOf(rendered)).toEqual([{ type: "text", text: "[was shown here]" }]);
   });
 });
 

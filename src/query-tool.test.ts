@@ -12,6 +12,7 @@ interface Query {
   toolCallIds: string[];
   offset?: number;
   limit?: number;
+  args?: boolean;
   pattern?: string;
 }
 
@@ -160,6 +161,24 @@ describe("a pattern", () => {
     const session = new Session().condensed(Array(5000).fill("hit").join("\n"));
     const [answer] = await session.blocks({ toolCallIds: ["t1"], pattern: "hit" });
     expect(answer).toContain("lines that match hit: 5,000, the first 2,000 shown]");
+  });
+});
+
+describe("arguments", () => {
+  test("that were condensed come back as the text that stood there, and the output does not", async () => {
+    const content = "line of the file\n".repeat(100);
+    const session = new Session().condensed("written", { toolName: "write", args: { path: "a.ts", content } });
+    expect(await session.blocks({ toolCallIds: ["t1"], args: true })).toEqual([
+      expect.stringMatching(/^\[t1: write a\.ts, arguments; characters 0 to 1,700 of 1,700\]$/),
+      content,
+    ]);
+  });
+
+  test("with several long texts come back as JSON", async () => {
+    const args = { path: "a.ts", edits: [{ oldText: "o".repeat(500), newText: "n".repeat(500) }] };
+    const session = new Session().condensed("edited", { toolName: "edit", args });
+    const [, text = ""] = await session.blocks({ toolCallIds: ["t1"], args: true });
+    expect(JSON.parse(text)).toEqual(args);
   });
 });
 

@@ -1,12 +1,13 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
 import { EntryTree } from "../test/support/simulated-session.js";
 import { ToolCallIndexer } from "./indexer.js";
 import { matchesOf, pageOf, type RecoveredOutput, recover } from "./recovery.js";
-import { CUSTOM_TYPE_DEDUP_ALIAS, CUSTOM_TYPE_INDEX, type ResultContent, type ToolCallRecord } from "./types.js";
+import { CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_DEDUP_ALIAS, CUSTOM_TYPE_INDEX, type ResultContent, type ToolCallRecord } from "./types.js";
 
 setDefaultTimeout(60_000);
 
@@ -102,6 +103,55 @@ describe("names", () => {
   });
 });
 
+describe("a compressed chain", () => {
+  const CHAIN = { blockId: "b3", startUserTimestamp: 1, finalAssistantTimestamp: 9, compressedAt: 10 };
+
+  test.each(["b3", "B3", "`b3`", "[b3]"])("%p gives every output that it stands for, in the order of the calls", (name) => {
+    const session = new Session().index("t1", record("c1")).index("t2", record("c2"));
+    session.tree.appendCustom(CUSTOM_TYPE_CHAIN, {
+      ...CHAIN,
+      droppedToolCallIds: ["c2", "c1"],
+      droppedOccurrenceKeys: ["c2@2", "c1@2"],
+      toolRefs: ["t2", "t1"],
+    });
+    expect(session.found(name)).toMatchObject([
+      { name: "t2", text: "text of c2" },
+      { name: "t1", text: "text of c1" },
+    ]);
+  });
+
+  test("answers also for what an earlier release dropped without a record, from the session's own message", () => {
+    const session = new Session().result("c1", 2, [{ type: "text", text: "raw" }, IMAGE]);
+    session.tree.appendCustom(CUSTOM_TYPE_CHAIN, { ...CHAIN, droppedToolCallIds: ["c1"], toolRefs: [] });
+    expect(session.found("c1")).toMatchObject([{ name: "c1", text: "raw", images: [IMAGE] }]);
+  });
+});
+
+describe("arguments", () => {
+  function made(toolCallId: string, args: Record<string, unknown>): AgentMessage {
+    const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+    const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost };
+    const content = [{ type: "toolCall" as const, id: toolCallId, name: "read", arguments: args }];
+    const source = { api: "a", provider: "p", model: "m", usage };
+    return { role: "assistant", content, ...source, stopReason: "toolUse", timestamp: 1 };
+  }
+
+  test("of a repeat are its own, though its output is that of the original", () => {
+    const session = new Session();
+    session.tree.appendMessage(made("c2", { path: "b.ts" }));
+    session.result("c2", 5, [{ type: "text", text: "text of c1" }]).index("t1", record("c1"));
+    session.tree.appendCustom(CUSTOM_TYPE_DEDUP_ALIAS, {
+      newToolCallId: "c2",
+      newResultTimestamp: 5,
+      originalToolCallId: "c1",
+      originalResultTimestamp: 2,
+      shortId: "t2",
+    });
+    const recovery = session.ask("t2");
+    expect(recovery.kind === "found" && recovery.outputs[0]).toMatchObject({ args: { path: "b.ts" }, text: "text of c1" });
+  });
+});
+
 describe("what cannot be found", () => {
   const session = new Session()
     .result("toolu_raw", 5, [{ type: "text", text: "raw" }])
@@ -132,6 +182,12 @@ describe("what cannot be found", () => {
 });
 
 describe("the original", () => {
+  test("of an empty output is empty, even where nothing else of it is left", () => {
+    expect(new Session().index("t1", record("c1", { resultText: "" })).found("t1")).toEqual([
+      { name: "t1", text: "", images: [], note: undefined },
+    ]);
+  });
+
   test("comes from the record, without looking any further", () => {
     const session = new Session().result("c1", 2, [{ type: "text", text: "other" }]).index("t1", record("c1"));
     expect(session.found("t1")).toEqual([{ name: "t1", text: "text of c1", images: [], note: undefined }]);

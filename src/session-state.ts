@@ -34,7 +34,7 @@ export interface ChainListing {
 }
 
 /** Settings that a plan depends on. */
-export type PlanConfig = Pick<ContextPruneConfig, "chainCompression" | "condenseArgs" | "purgeErrors">;
+export type PlanConfig = Pick<ContextPruneConfig, "chainCompression" | "condenseArgs" | "purgeErrors" | "protectTags">;
 
 /** What decides which results are pending. */
 export interface PendingOptions {
@@ -94,6 +94,7 @@ export class SessionState {
         stripFinalAssistantThinking: config.chainCompression.stripFinalAssistantThinking,
         condenseArgs: config.condenseArgs,
         purgeErrors: config.purgeErrors,
+        protectTags: config.protectTags,
       });
       this.planned = { epoch, config, plan };
     }

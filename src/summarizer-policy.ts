@@ -19,16 +19,27 @@ export interface PolicyListener {
   onTrouble(model: string, trouble: Trouble): void;
 }
 
+/** A model that was in trouble when it was asked last. */
+interface Block {
+  /** ms since the epoch. */
+  until: number;
+  kind: TroubleKind;
+  /** A request that finds out whether it is back is under way. */
+  probing: boolean;
+  /** It has been asked in this flush. */
+  probed: boolean;
+}
+
 /**
  * Remembers how models fare in one session.
  *
  * After passing trouble the same request goes to the session's model once, and later requests go there at once, until
- * the cooldown is over and the configured model is probed with one of them. Where there is no other model, each flush
- * probes it once. A model that refuses its credentials is not asked again before the cooldown is over or the settings have
- * changed.
+ * the cooldown is over and one request probes the configured model. Where no model is left to ask, each flush probes
+ * each of them once at most. Where the configured model refuses its credentials nobody is asked before the cooldown is
+ * over: the user has to see to it, and has not chosen to pay for another model.
  */
 export class SummarizerPolicy {
-  private readonly blocked = new Map<string, { until: number; kind: TroubleKind; probed: boolean }>();
+  private readonly blocks = new Map<string, Block>();
   private readonly told = new Set<string>();
 
   constructor(
@@ -36,63 +47,97 @@ export class SummarizerPolicy {
     private readonly now: () => number,
   ) {}
 
-  /** A flush begins: a model that was down may be probed once in it. */
+  /** A flush begins: models that were down may be probed once in it. */
   flushBegins(): void {
-    for (const block of this.blocked.values()) block.probed = false;
+    for (const block of this.blocks.values()) block.probed = false;
   }
 
   /** The user has changed something or asked for it: every model gets another chance. */
   forgive(): void {
-    this.blocked.clear();
+    this.blocks.clear();
+  }
+
+  /** Some model would be asked at once, without the probe that a flush is allowed. */
+  isReady(choice: ModelChoice): boolean {
+    return !this.isRefused(choice) && modelsOf(choice).some((model) => this.isOpen(model));
   }
 
   /** Asks the models in turn, at most two. `null` where none gave a value. */
   async ask<T>(choice: ModelChoice, attempt: (model: SummaryModel) => Promise<Attempt<T>>): Promise<T | null> {
-    for (const model of this.candidates(choice)) {
-      const outcome = await attempt(model);
-      if ("value" in outcome) {
-        this.worked(model);
-        return outcome.value;
-      }
-      if (outcome.trouble.kind === "cancelled") return null;
-      this.failed(model, outcome.trouble);
+    if (this.isRefused(choice)) return null;
+    const models = modelsOf(choice);
+    const open = models.filter((model) => this.isOpen(model));
+    const asked = open.length > 0 ? open : models.filter((model) => this.mayProbe(model)).slice(0, 1);
+    for (const [i, model] of asked.entries()) {
+      // Another request may have found it down meanwhile.
+      if (i > 0 && !this.isOpen(model)) continue;
+      const outcome = await this.askOne(model, attempt);
+      if ("value" in outcome) return outcome.value;
       if (!isPassing(outcome.trouble)) return null;
     }
     return null;
   }
 
-  private candidates({ configured, session }: ModelChoice): SummaryModel[] {
-    const models = session && session.name !== configured.name ? [configured, session] : [configured];
-    const free = models.filter((model) => !this.isBlocked(model));
-    if (free.length > 0) return free;
-    return models.filter((model) => this.mayProbe(model)).slice(0, 1);
+  private async askOne<T>(
+    model: SummaryModel,
+    attempt: (model: SummaryModel) => Promise<Attempt<T>>,
+  ): Promise<Attempt<T>> {
+    const block = this.blocks.get(model.name);
+    if (block) {
+      block.probing = true;
+      block.probed = true;
+    }
+    try {
+      const outcome = await attempt(model);
+      if ("value" in outcome) this.worked(model);
+      else this.failed(model, outcome.trouble);
+      return outcome;
+    } finally {
+      if (block) block.probing = false;
+    }
   }
 
-  private isBlocked(model: SummaryModel): boolean {
-    const block = this.blocked.get(model.name);
-    return block !== undefined && this.now() < block.until;
+  /** The configured model has refused its credentials a short while ago. */
+  private isRefused({ configured }: ModelChoice): boolean {
+    const block = this.blocks.get(configured.name);
+    return block?.kind === "auth" && !this.isOpen(configured);
   }
 
-  /** With nothing else to ask, passing trouble is worth one request in each flush. */
+  private isOpen(model: SummaryModel): boolean {
+    const block = this.blocks.get(model.name);
+    return !block || (this.now() >= block.until && !block.probing);
+  }
+
   private mayProbe(model: SummaryModel): boolean {
-    const block = this.blocked.get(model.name);
-    if (!block || block.kind === "auth" || block.probed) return false;
-    block.probed = true;
-    return true;
+    const block = this.blocks.get(model.name);
+    return block !== undefined && block.kind !== "auth" && !block.probed && !block.probing;
   }
 
   private worked(model: SummaryModel): void {
-    this.blocked.delete(model.name);
+    this.blocks.delete(model.name);
     for (const key of this.told) if (key.startsWith(`${model.name}\n`)) this.told.delete(key);
   }
 
   private failed(model: SummaryModel, trouble: Trouble): void {
-    if (isPassing(trouble) || trouble.kind === "auth") {
-      this.blocked.set(model.name, { until: this.now() + PROBE_COOLDOWN_MS, kind: trouble.kind, probed: true });
-    }
-    const key = `${model.name}\n${trouble.kind}`;
+    const { kind } = trouble;
+    if (kind === "cancelled" || kind === "unusable") return;
+    if (isPassing(trouble) || kind === "auth") {
+      const until = this.now() + PROBE_COOLDOWN_MS;
+      this.blocks.set(model.name, { until, kind, probing: false, probed: true });
+    } else this.blocks.delete(model.name);
+    const key = `${model.name}\n${kind}`;
     if (this.told.has(key)) return;
     this.told.add(key);
-    this.listener.onTrouble(model.name, trouble);
+    this.listener.onTrouble(model.name, kind === "auth" ? withRemedy(trouble) : trouble);
   }
+}
+
+function modelsOf({ configured, session }: ModelChoice): SummaryModel[] {
+  return session && session.name !== configured.name ? [configured, session] : [configured];
+}
+
+/** Only the user can see to it. */
+function withRemedy({ kind, detail }: Trouble): Trouble {
+  const said = detail.replace(/[.\s]+$/, "");
+  return { kind, detail: `${said}. Use /login, or choose another summarizerModel with /pruner model` };
 }

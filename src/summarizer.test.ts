@@ -6,12 +6,14 @@ import {
   type ReplyStream,
   runSummarization,
   type SummarizeOptions,
+  type SummarizerCall,
   type SummaryModel,
   summarizeBatch,
   summarizeRange,
 } from "./summarizer.js";
 import type { SummaryRequest } from "./summary/prompt.js";
-import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
+import type { Trouble } from "./summary/trouble.js";
+import type { CapturedBatch, CapturedToolCall } from "./types.js";
 
 const REQUEST: SummaryRequest = { systemPrompt: "system", text: "text" };
 const IDLE_MS = 20_000;
@@ -87,23 +89,23 @@ async function settled(): Promise<void> {
 
 /** A call of the summariser that is under way, and what it has told. */
 function start(open: SummaryModel["open"], signal = new AbortController().signal) {
-  const usages: { usage: SummaryUsage; ok: boolean }[] = [];
-  const troubles: string[] = [];
+  const calls: SummarizerCall[] = [];
+  const troubles: Trouble[] = [];
   const run: { done: boolean; value?: Awaited<ReturnType<typeof runSummarization>> } = { done: false };
-  const model: SummaryModel = { name: "p/m", maxInputChars: 100_000, open };
+  const model: SummaryModel = { name: "p/m", maxInputTokens: 40_000, open };
   const finished = runSummarization(REQUEST, {
     model,
     signal,
     idleTimeoutMs: IDLE_MS,
     maxTimeoutMs: MAX_MS,
-    onUsage: (usage, ok) => usages.push({ usage, ok }),
-    onTrouble: (reason) => troubles.push(reason),
+    onUsage: (paid) => calls.push(paid),
+    onTrouble: (trouble) => troubles.push(trouble),
   }).then((value) => {
     run.done = true;
     run.value = value;
     return value;
   });
-  return Object.assign(run, { usages, troubles, finished });
+  return Object.assign(run, { calls, troubles, finished });
 }
 
 /** A call whose stream says one thing and ends with `message`. */
@@ -145,19 +147,19 @@ describe("a reply", () => {
     expect(run.troubles).toEqual([]);
   });
 
-  test.each<[string, AssistantMessage, RegExp]>([
-    ["cut at the output limit", reply("[1] half", "length"), /limit/],
-    ["that is an error", reply(undefined, "error", "401 no such key"), /^401 no such key$/],
-    ["that is an error with text before it", reply("[1] half", "error", "overloaded"), /overloaded/],
-    ["that was aborted", reply("[1] half", "aborted"), /aborted/],
-    ["that calls a tool", reply("[1] half", "toolUse"), /toolUse/],
-    ["that is empty", reply(""), /no text/],
-    ["that is blank", reply(" \n "), /no text/],
-    ["that holds only thinking", reply(undefined), /no text/],
-  ])("%s is none, and one reason is told", async (_what, message, reason) => {
+  test.each<[string, AssistantMessage, Trouble["kind"], RegExp]>([
+    ["cut at the output limit", reply("[1] half", "length"), "cut", /limit/],
+    ["that is an error", reply(undefined, "error", "401 no such key"), "auth", /^401 no such key$/],
+    ["that is an error with text before it", reply("[1] half", "error", "overloaded"), "busy", /overloaded/],
+    ["that was aborted", reply("[1] half", "aborted"), "failed", /aborted/],
+    ["that calls a tool", reply("[1] half", "toolUse"), "failed", /toolUse/],
+    ["that is empty", reply(""), "empty", /no text/],
+    ["that is blank", reply(" \n "), "empty", /no text/],
+    ["that holds only thinking", reply(undefined), "empty", /no text/],
+  ])("%s is none, and one reason is told", async (_what, message, kind, reason) => {
     const run = await answeredBy(message);
     expect(run.value).toBeNull();
-    expect(run.troubles).toEqual([expect.stringMatching(reason)]);
+    expect(run.troubles).toMatchObject([{ kind, detail: expect.stringMatching(reason) }]);
   });
 
   test.each<[string, AssistantMessage, boolean]>([
@@ -166,7 +168,8 @@ describe("a reply", () => {
     ["failed", reply(undefined, "error"), false],
   ])("reports what it has used where it is %s, cached input included", async (_what, message, ok) => {
     const run = await answeredBy(message);
-    expect(run.usages).toEqual([{ usage: { inputTokens: 60, outputTokens: 7, cost: 0.25 }, ok }]);
+    const usage = { inputTokens: 60, outputTokens: 7, cost: 0.25 };
+    expect(run.calls).toEqual([{ usage, reported: message.usage, model: "p/m", ok }]);
   });
 });
 
@@ -174,8 +177,8 @@ describe("a call that never gets its reply", () => {
   test("is told of where it could not be opened", async () => {
     const run = start(() => Promise.reject(new Error("No API key for provider: p")));
     expect(await run.finished).toBeNull();
-    expect(run.troubles).toEqual(["No API key for provider: p"]);
-    expect(run.usages).toEqual([]);
+    expect(run.troubles).toEqual([{ kind: "auth", detail: "No API key for provider: p" }]);
+    expect(run.calls).toEqual([]);
   });
 
   test("is told of where opening throws at once", async () => {
@@ -183,7 +186,7 @@ describe("a call that never gets its reply", () => {
       throw new Error("no such api");
     });
     expect(await run.finished).toBeNull();
-    expect(run.troubles).toEqual(["no such api"]);
+    expect(run.troubles).toEqual([{ kind: "failed", detail: "no such api" }]);
   });
 
   test("is told of where the stream breaks", async () => {
@@ -192,7 +195,7 @@ describe("a call that never gets its reply", () => {
     stream.say();
     stream.fail(new Error("socket hang up"));
     expect(await run.finished).toBeNull();
-    expect(run.troubles).toEqual(["socket hang up"]);
+    expect(run.troubles).toEqual([{ kind: "network", detail: "socket hang up" }]);
   });
 });
 
@@ -205,7 +208,7 @@ describe("time limits", () => {
     expect(run.done).toBe(false);
     jest.advanceTimersByTime(1);
     expect(await run.finished).toBeNull();
-    expect(run.troubles).toEqual([expect.stringContaining("20 s")]);
+    expect(run.troubles).toEqual([{ kind: "timeout", detail: expect.stringContaining("20 s") }]);
   });
 
   test("so is a call that never opens", async () => {
@@ -249,7 +252,7 @@ describe("time limits", () => {
     expect(run.done).toBe(false);
     jest.advanceTimersByTime(1000);
     expect(await run.finished).toBeNull();
-    expect(run.troubles).toEqual([expect.stringContaining("180 s")]);
+    expect(run.troubles).toEqual([{ kind: "timeout", detail: expect.stringContaining("180 s") }]);
   });
 
   test("end the request, so that the provider stops", async () => {
@@ -287,6 +290,7 @@ describe("the caller's signal", () => {
     await settled();
     controller.abort();
     expect(await run.finished).toBeNull();
+    expect(run.troubles).toMatchObject([{ kind: "cancelled" }]);
     expect(seen?.aborted).toBe(true);
     expect(jest.getTimerCount()).toBe(0);
   });
@@ -343,18 +347,21 @@ function call(toolCallId: string): CapturedToolCall {
 
 const BATCH: CapturedBatch = { turnIndex: 0, timestamp: 1, assistantText: "", toolCalls: [call("c1"), call("c2")] };
 
-/** Options of a call that is answered by `message`, and the requests that it was sent. */
-function answering(message: AssistantMessage): { options: SummarizeOptions; requests: SummaryRequest[] } {
+/** Options of calls that are answered by `answer`, and the requests that were sent. */
+function answering(answer: AssistantMessage | ((request: SummaryRequest) => AssistantMessage)): {
+  options: SummarizeOptions;
+  requests: SummaryRequest[];
+} {
   const requests: SummaryRequest[] = [];
-  const stream = new ManualStream();
-  stream.end(message);
   const open = async (request: SummaryRequest) => {
     requests.push(request);
+    const stream = new ManualStream();
+    stream.end(typeof answer === "function" ? answer(request) : answer);
     return stream;
   };
   const limits = { idleTimeoutMs: IDLE_MS, maxTimeoutMs: MAX_MS, signal: new AbortController().signal };
   const told = { onUsage: () => undefined, onTrouble: () => undefined };
-  return { options: { ...limits, ...told, model: { name: "p/m", maxInputChars: 100_000, open } }, requests };
+  return { options: { ...limits, ...told, model: { name: "p/m", maxInputTokens: 40_000, open } }, requests };
 }
 
 describe("summarizeBatch", () => {
@@ -383,6 +390,51 @@ describe("summarizeBatch", () => {
 
   test("gives nothing where the reply is not usable", async () => {
     expect((await summarize(reply("[1] first\n[2] sec", "length"))).summary).toBeNull();
+  });
+});
+
+describe("a reply about a batch that holds what the batch does not", () => {
+  test("gives way to the digest for the calls that it concerns", async () => {
+    const { options } = answering(reply("[1] see src/made/up.ts:4711\n[2] output of c2"));
+    expect(await summarizeBatch(BATCH, options)).toMatchObject({ texts: ["output of c1", "output of c2"] });
+  });
+
+  test("gives way to the digest altogether where it is not split, and is paid for all the same", async () => {
+    const { options } = answering(reply("Both wrote src/made/up.ts."));
+    expect(await summarizeBatch(BATCH, options)).toMatchObject({
+      texts: ["output of c1", "output of c2"],
+      usage: { inputTokens: 60, outputTokens: 7, cost: 0.25 },
+    });
+  });
+});
+
+describe("a batch that is too large for one request", () => {
+  const resultText = "word ".repeat(12_000);
+  const large: CapturedBatch = {
+    ...BATCH,
+    toolCalls: Array.from({ length: 60 }, (_, i) => ({ ...call(`c${i}`), resultText })),
+  };
+
+  test("takes several, and their sections join to one summary with one bill", async () => {
+    const { options, requests } = answering((request) => {
+      const sections = request.text.match(/^\[\d+\] tool:/gm) ?? [];
+      return reply(sections.map((_, i) => `[${i + 1}] fine`).join("\n"));
+    });
+    const summary = await summarizeBatch(large, { ...options, model: { ...options.model, maxInputTokens: 4_000 } });
+    expect(requests.length).toBeGreaterThan(1);
+    expect(summary?.texts).toEqual(Array(60).fill("fine"));
+    expect(summary?.usage).toEqual({
+      inputTokens: 60 * requests.length,
+      outputTokens: 7 * requests.length,
+      cost: 0.25 * requests.length,
+    });
+  });
+
+  test("has no summary where one of them fails", async () => {
+    let asked = 0;
+    const { options } = answering(() => (asked++ === 0 ? reply("[1] fine") : reply(undefined, "error")));
+    const model = { ...options.model, maxInputTokens: 4_000 };
+    expect(await summarizeBatch(large, { ...options, model })).toBeNull();
   });
 });
 

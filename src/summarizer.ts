@@ -1,7 +1,7 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
 import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
 import { textOf } from "./messages.js";
-import { alienClaims } from "./summary/claims.js";
+import { type ClaimCheck, claimCheck } from "./summary/claims.js";
 import { digestBatch, digestCall } from "./summary/digest.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
 import { splitSummary } from "./summary/split.js";
@@ -30,7 +30,7 @@ export interface SummarizeOptions {
   signal: AbortSignal;
   idleTimeoutMs: number;
   maxTimeoutMs: number;
-  /** Told of every call that reached the provider, failed ones too. */
+  /** Told of every call that was sent, failed ones too, with what had been reported by its end. */
   onUsage(call: SummarizerCall): void;
   /** Told why a call gave no summary. */
   onTrouble(trouble: Trouble): void;
@@ -38,10 +38,10 @@ export interface SummarizeOptions {
   onChars?(chars: number): void;
 }
 
-/** One call that reached a provider. */
+/** One call that was sent to a provider. */
 export interface SummarizerCall {
   usage: SummaryUsage;
-  /** As the provider reported it. */
+  /** As the provider reported it; all zero where it has said nothing. */
   reported: Usage;
   model: string;
   /** It gave a summary that could be used. */
@@ -64,12 +64,13 @@ export function isUsableSummary(llmText: string, stopReason: string): boolean {
 
 /** The summary of a batch by a model, or `null` after any trouble: the batch then stays for the next flush. */
 export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOptions): Promise<BatchSummary | null> {
-  const parts: { batch: CapturedBatch; text: string }[] = [];
+  const parts: Part[] = [];
   const usage: SummaryUsage = { inputTokens: 0, outputTokens: 0, cost: 0 };
   for (const part of splitBatch(batch, options.model.maxInputTokens)) {
-    const reply = await runSummarization(buildSummaryRequest(part, options.model.maxInputTokens), options);
+    const request = buildSummaryRequest(part, options.model.maxInputTokens);
+    const reply = await runSummarization(request, options);
     if (!reply) return null;
-    parts.push({ batch: part, text: reply.summaryText });
+    parts.push({ batch: part, text: reply.summaryText, aliens: claimCheck(part, request.text) });
     usage.inputTokens += reply.usage.inputTokens;
     usage.outputTokens += reply.usage.outputTokens;
     usage.cost += reply.usage.cost;
@@ -77,10 +78,18 @@ export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOpt
   return joinParts(parts, options.model.name, usage);
 }
 
-/** One summary of a whole chain made of its calls' summaries, or `null`: they then stand side by side. */
+/**
+ * One summary of a whole chain made of its calls' summaries, or `null` where there is none or it is partly made up: they
+ * then stand side by side.
+ */
 export async function summarizeRange(summaries: readonly string[], options: SummarizeOptions): Promise<string | null> {
-  const reply = await runSummarization(buildRangeRequest(summaries, options.model.maxInputTokens), options);
-  return reply?.summaryText ?? null;
+  const request = buildRangeRequest(summaries, options.model.maxInputTokens);
+  const reply = await runSummarization(request, options);
+  if (!reply) return null;
+  const check = claimCheck({ assistantText: summaries.join("\n"), toolCalls: [] }, request.text);
+  if (check(reply.summaryText).length === 0) return reply.summaryText;
+  options.onTrouble({ kind: "unusable", detail: "the reply names what stands nowhere in the summaries" });
+  return null;
 }
 
 /** The summary of a batch without any model. */
@@ -94,45 +103,65 @@ export async function runSummarization(
   request: SummaryRequest,
   options: SummarizeOptions,
 ): Promise<{ summaryText: string; usage: SummaryUsage } | null> {
+  const progress: CallProgress = { sent: false, reported: NO_USAGE };
   let message: AssistantMessage;
   try {
-    message = await readReply(request, options);
+    message = await readReply(request, options, progress);
   } catch (error) {
+    if (progress.sent) tellUsage(progress.reported, false, options);
     options.onTrouble(failureOf(error, options.signal));
     return null;
   }
-  const usage = usageOf(message.usage);
   const summaryText = textOf(message.content).trim();
   const ok = message.stopReason === "stop" && isUsableSummary(summaryText, message.stopReason);
-  options.onUsage({ usage, reported: message.usage, model: options.model.name, ok });
+  const usage = tellUsage(message.usage, ok, options);
   if (ok) return { summaryText, usage };
   options.onTrouble(replyTrouble(message));
   return null;
+}
+
+/** What is known of a call before it has ended. */
+interface CallProgress {
+  sent: boolean;
+  reported: Usage;
+}
+
+const NO_USAGE: Usage = {
+  input: 0,
+  output: 0,
+  cacheRead: 0,
+  cacheWrite: 0,
+  totalTokens: 0,
+  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+};
+
+/** A time limit has passed. */
+class TimeLimit extends Error {}
+
+/** One request's share of a batch, with what it was answered. */
+interface Part {
+  batch: CapturedBatch;
+  text: string;
+  aliens: ClaimCheck;
 }
 
 /**
  * Puts the parts of a batch together. A section that names paths or numbers from nowhere is made up in some part, so the
  * digest stands in for it.
  */
-function joinParts(
-  parts: readonly { batch: CapturedBatch; text: string }[],
-  model: string,
-  usage: SummaryUsage,
-): BatchSummary {
+function joinParts(parts: readonly Part[], model: string, usage: SummaryUsage): BatchSummary {
   const whole = parts.map((part) => part.text).join("\n");
   const [only] = parts;
   if (parts.length === 1 && only && !splitSummary(only.text, only.batch.toolCalls.length)) {
-    const { batch, text } = only;
-    return alienClaims(text, batch).length > 0
-      ? { ...digestSummary(batch), usage }
-      : { whole, texts: undefined, model, usage };
+    const { batch, text, aliens } = only;
+    return aliens(text).length > 0 ? { ...digestSummary(batch), usage } : { whole, texts: undefined, model, usage };
   }
-  const texts = parts.flatMap(({ batch, text }) => {
+  const texts = parts.flatMap(({ batch, text, aliens }) => {
     const last = batch.toolCalls.length - 1;
     const sections = splitSummary(text, last + 1) ?? batch.toolCalls.map((_, i) => (i === last ? text : ""));
     return sections.map((section, i) => {
       const call = batch.toolCalls[i];
-      return call && alienClaims(section, batch).length > 0 ? digestCall(call) : section;
+      return call && aliens(section).length > 0 ? digestCall(call) : section;
     });
   });
   return { whole, texts, model, usage };
@@ -140,7 +169,8 @@ function joinParts(
 
 function failureOf(error: unknown, signal: AbortSignal): Trouble {
   const detail = error instanceof Error ? error.message : String(error);
-  return signal.aborted ? { kind: "cancelled", detail } : troubleOf(detail);
+  if (signal.aborted) return { kind: "cancelled", detail };
+  return error instanceof TimeLimit ? { kind: "timeout", detail } : troubleOf(detail);
 }
 
 function replyTrouble(message: AssistantMessage): Trouble {
@@ -150,32 +180,47 @@ function replyTrouble(message: AssistantMessage): Trouble {
   return { kind: "failed", detail: `the reply ended by "${message.stopReason}"` };
 }
 
-function usageOf(usage: Usage): SummaryUsage {
-  return {
-    inputTokens: usage.input + usage.cacheRead + usage.cacheWrite,
-    outputTokens: usage.output,
-    cost: usage.cost.total,
+function tellUsage(reported: Usage, ok: boolean, { model, onUsage }: SummarizeOptions): SummaryUsage {
+  const usage = {
+    inputTokens: known(reported.input) + known(reported.cacheRead) + known(reported.cacheWrite),
+    outputTokens: known(reported.output),
+    cost: known(reported.cost.total),
   };
+  onUsage({ usage, reported: { ...reported }, model: model.name, ok });
+  return usage;
+}
+
+/** A figure that a provider of some extension may have left out. */
+function known(figure: number): number {
+  return Number.isFinite(figure) ? figure : 0;
 }
 
 /** Reads a stream to its end within both timeouts, also one that never speaks, drips for ever or ends without a word. */
-async function readReply(request: SummaryRequest, options: SummarizeOptions): Promise<AssistantMessage> {
+async function readReply(
+  request: SummaryRequest,
+  options: SummarizeOptions,
+  progress: CallProgress,
+): Promise<AssistantMessage> {
   const { model, idleTimeoutMs, maxTimeoutMs } = options;
+  options.signal.throwIfAborted();
   const controller = new AbortController();
-  const give = (reason: string) => controller.abort(new Error(reason));
-  const cancel = () => give("cancelled");
-  if (options.signal.aborted) cancel();
+  const cancel = () => controller.abort(options.signal.reason);
+  const give = (reason: string) => controller.abort(new TimeLimit(reason));
   options.signal.addEventListener("abort", cancel, { once: true });
   const total = setTimeout(() => give(`no reply within ${maxTimeoutMs / 1000} s`), maxTimeoutMs);
   const startIdle = () => setTimeout(() => give(`nothing received for ${idleTimeoutMs / 1000} s`), idleTimeoutMs);
   let idle = startIdle();
   try {
     const stream = await unlessAborted(model.open(request, controller.signal), controller.signal);
-    const drained = drain(stream, options.onChars, () => {
+    progress.sent = true;
+    const onEvent = (event: AssistantMessageEvent) => {
+      // A stream may go on after it was given up.
+      if (controller.signal.aborted) return;
       clearTimeout(idle);
       idle = startIdle();
-    });
-    return await unlessAborted(drained, controller.signal);
+      if ("partial" in event) progress.reported = event.partial.usage;
+    };
+    return await unlessAborted(drain(stream, options.onChars, onEvent), controller.signal);
   } finally {
     clearTimeout(total);
     clearTimeout(idle);
@@ -186,11 +231,11 @@ async function readReply(request: SummaryRequest, options: SummarizeOptions): Pr
 async function drain(
   stream: ReplyStream,
   onChars: SummarizeOptions["onChars"],
-  onEvent: () => void,
+  onEvent: (event: AssistantMessageEvent) => void,
 ): Promise<AssistantMessage> {
   let chars = 0;
   for await (const event of stream) {
-    onEvent();
+    onEvent(event);
     if (event.type !== "text_delta") continue;
     chars += event.delta.length;
     onChars?.(chars);

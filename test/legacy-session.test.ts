@@ -7,6 +7,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { DEFAULT_CONFIG } from "../src/config.js";
 import { ToolCallIndexer } from "../src/indexer.js";
 import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
 import { pruneMessages } from "../src/pruner.js";
@@ -34,6 +35,9 @@ function plan(index: ToolCallIndexer, entries: readonly SessionEntry[]) {
     locateBlob: (record) => record.spillPath,
     findOriginal: (key) => findOriginals(entries, key)[0],
     stripFinalAssistantThinking: true,
+    condenseArgs: DEFAULT_CONFIG.condenseArgs,
+    purgeErrors: DEFAULT_CONFIG.purgeErrors,
+    protectTags: false,
   });
 }
 
@@ -49,7 +53,7 @@ describe.each(HOSTS)("a session of an earlier release on %s", (host) => {
     expect(index.takeInvalid()).toEqual([]);
 
     const unresolved: string[] = [];
-    const sent = pruneMessages(context, plan(index, entries), (blockId) => unresolved.push(blockId));
+    const sent = pruneMessages(context, plan(index, entries), { onUnresolved: (blockId) => unresolved.push(blockId) });
     expect(unresolved).toEqual([]);
     expect(checkTranscript(sent, context, { strippedClosings: true })).toEqual([]);
     expect(sent.some((message) => message.role === "custom")).toBe(false);

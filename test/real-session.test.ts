@@ -6,18 +6,23 @@ import { describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { messageChars } from "../bench/recording.js";
+import { extractToolResultText, isImage } from "../src/messages.js";
+import { recover, sourcesOf } from "../src/recovery.js";
+import { findOriginals } from "../src/session/originals.js";
 import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
 import {
+  checkArgumentsRecoverable,
+  checkDroppedRecoverable,
   checkNothingGrows,
   checkPrefixStable,
   checkRecoverable,
   checkUnseenRaw,
   checkValid,
-  condensedResults,
 } from "./support/invariants.js";
-import { agentDirWith, type RenderedRequest, SimulatedSession } from "./support/simulated-session.js";
+import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
 const RECORDING = process.env.PI_CONDENSE_SESSION ?? join(REPOSITORY, "../shared/sessions/real-refactor.jsonl");
 
@@ -37,15 +42,43 @@ function total(requests: readonly RenderedRequest[], side: "raw" | "sent"): numb
   );
 }
 
+/** Refs whose output or arguments do not come back to the byte, and how many were looked at. */
+function recoverEverything(session: SimulatedSession): { refs: number; wrong: string[] } {
+  const sources = sourcesOf(session.state());
+  const refs = session.state().indexer.refs();
+  const wrong = refs.filter((ref) => {
+    const recovery = recover(ref, sources);
+    const [output] = recovery.kind === "found" ? recovery.outputs : [];
+    const [key = ""] = session.state().indexer.resolve(ref);
+    const [original] = findOriginals(sources.entries, key);
+    if (!output || !original) return true;
+    const images = original.message.content.filter(isImage);
+    const sameText = output.text === extractToolResultText(original.message);
+    return !sameText || !isDeepStrictEqual(output.images, images) || !isDeepStrictEqual(output.args, original.args);
+  });
+  return { refs: refs.length, wrong };
+}
+
+/** The ways of sending that are measured, and the share of the raw characters that each may take at most. */
+const VARIANTS: { name: string; settings: Settings; atMost: number }[] = [
+  {
+    name: "stubs alone",
+    settings: { chainCompression: { enabled: false }, condenseArgs: { enabled: false } },
+    atMost: 0.65,
+  },
+  { name: "with condensed arguments", settings: { chainCompression: { enabled: false } }, atMost: 0.45 },
+  { name: "as shipped", settings: {}, atMost: 0.35 },
+];
+
 describe.each(HOSTS)("a recorded session on %s", (host) => {
-  test(
-    "keeps every invariant and sends at most 0.65 of the raw characters",
-    async () => {
+  test.each(VARIANTS)(
+    "keeps every invariant and sends at most $atMost of the raw characters: $name",
+    async ({ name, settings, atMost }) => {
       if (!existsSync(RECORDING)) {
         process.stderr.write(`no recording at ${RECORDING}: nothing measured\n`);
         return;
       }
-      const session = new SimulatedSession(agentDirWith({ summarizerModel: "none" }));
+      const session = new SimulatedSession(agentDirWith({ ...settings, summarizerModel: "none" }));
       const requests = await session.play(await loadMessages(host));
       const violations = requests.flatMap((request) => [
         ...checkValid(request),
@@ -56,17 +89,21 @@ describe.each(HOSTS)("a recorded session on %s", (host) => {
       expect(checkPrefixStable(requests)).toEqual([]);
 
       const last = requests.at(-1);
-      const condensed = last ? condensedResults(last).length : 0;
-      expect(last && checkRecoverable(last, session.state())).toEqual([]);
-      expect(condensed).toBeGreaterThan(50);
+      const state = session.state();
+      expect(last && checkRecoverable(last, state)).toEqual([]);
+      expect(last && checkDroppedRecoverable(last, state)).toEqual([]);
+      expect(last && checkArgumentsRecoverable(last, state)).toEqual([]);
+      const { refs, wrong } = recoverEverything(session);
+      expect(wrong).toEqual([]);
+      expect(refs).toBeGreaterThan(100);
 
       const raw = total(requests, "raw");
       const sent = total(requests, "sent");
       const share = sent / raw;
       process.stderr.write(
-        `${host}: ${requests.length} requests, ${raw} characters raw, ${sent} sent (${share.toFixed(3)}), ${condensed} outputs condensed\n`,
+        `${host}, ${name}: ${requests.length} requests, ${raw} characters raw, ${sent} sent (${share.toFixed(3)}), ${refs} calls recovered\n`,
       );
-      expect(share).toBeLessThanOrEqual(0.65);
+      expect(share).toBeLessThanOrEqual(atMost);
 
       const again = session.restart();
       expect(JSON.stringify((await again.request()).sent)).toBe(JSON.stringify(last?.sent));

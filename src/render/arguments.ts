@@ -21,7 +21,10 @@ const MAX_NAMING_CHARS = 2_000;
 /** Characters of a long command that stay in front of its marker. */
 const COMMAND_HEAD_CHARS = 200;
 
-const MARKER = /<condensed-args chars="\d+" ref="(t\d+)"\/>/g;
+/** A marker wherever it stands, also as a model may have copied it: escaped in a script, with other quotes or spaces. */
+const MARKER = /<condensed-args\s[^<>]{0,80}?ref\s*=\s*\\*["']?(t\d+)/g;
+/** What `replace` gives: it is never condensed again. */
+const CONDENSED = /^(?:[^]{0,200}… )?<condensed-args chars="\d+" ref="t\d+"\/>$/;
 
 /** What is replaced, and what by. */
 export interface ArgumentOptions {
@@ -83,7 +86,7 @@ function condense(value: unknown, key: string | undefined, options: ArgumentOpti
 }
 
 function replace(text: string, key: string | undefined, { ref, minStringChars }: ArgumentOptions): string {
-  if (text.length < minStringChars) return text;
+  if (text.length < minStringChars || CONDENSED.test(text)) return text;
   if (key !== undefined && NAMING_KEYS.has(key) && text.length <= MAX_NAMING_CHARS) return text;
   const marker = argumentMarker(text.length, ref);
   const replaced = key === "command" ? `${head(text)}${marker}` : marker;

@@ -2,6 +2,7 @@
 import { buildChainBody, type ChainCall } from "../chain-compressor.js";
 import type { RenderedChain } from "../chain-range-prune.js";
 import { countImages, extractToolResultText } from "../messages.js";
+import { taggedText, withoutTagged } from "../protect-tags.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { OriginalResult } from "../session/originals.js";
 import { describeOutcome } from "../summary/describe.js";
@@ -18,15 +19,21 @@ export const FULL_BODIES = 16;
 export type FindOriginal = (key: string) => OriginalResult | undefined;
 
 /** The active chains with their bodies, oldest first. */
-export function renderChains(state: CommittedState, findOriginal: FindOriginal): RenderedChain[] {
+export function renderChains(
+  state: CommittedState,
+  { findOriginal, protectTags }: { findOriginal: FindOriginal; protectTags: boolean },
+): RenderedChain[] {
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
   return active.map((entry, i) => ({
     entry,
-    body: buildChainBody(callsOf(entry, state, findOriginal), {
-      rangeSummary: entry.rangeSummaryText,
-      level: i < terse ? "terse" : "full",
-    }),
+    body: buildChainBody(
+      callsOf(entry, state, findOriginal).map((call) => (protectTags ? call : { ...call, kept: undefined })),
+      {
+        rangeSummary: entry.rangeSummaryText,
+        level: i < terse ? "terse" : "full",
+      },
+    ),
   }));
 }
 
@@ -41,7 +48,10 @@ function callsOf(entry: ChainCompressionEntry, state: CommittedState, findOrigin
 function callOf(key: string, state: CommittedState, findOriginal: FindOriginal): ChainCall {
   const call = state.calls.get(key);
   if (call) {
-    return { ref: call.shortId, line: describeRecord(call.record), summary: state.summaries.get(key)?.text ?? "" };
+    const { shortId, record } = call;
+    const summary = state.summaries.get(key)?.text ?? "";
+    const kept = taggedText(record.resultText) || taggedText(summary);
+    return { ref: shortId, line: describeRecord(record), summary: withoutTagged(summary), kept };
   }
   const duplicate = state.duplicates.get(key);
   if (duplicate) {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { EntryTree } from "../../test/support/simulated-session.js";
+import { DEFAULT_CONFIG } from "../config.js";
 import { ToolCallIndexer } from "../indexer.js";
 import { IMAGE_CHARS } from "../messages.js";
 import {
@@ -13,6 +14,7 @@ import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./plan.js";
 import { callStub } from "./stub.js";
 
 const PLAN_OPTIONS: PlanOptions = {
+  ...DEFAULT_CONFIG,
   locateBlob: () => undefined,
   findOriginal: () => undefined,
   stripFinalAssistantThinking: true,

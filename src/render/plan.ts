@@ -46,11 +46,12 @@ export interface PlanOptions {
   stripFinalAssistantThinking: boolean;
   condenseArgs: ContextPruneConfig["condenseArgs"];
   purgeErrors: ContextPruneConfig["purgeErrors"];
+  protectTags: boolean;
 }
 
 /** Builds the plan of an epoch. */
 export function buildRenderPlan(state: CommittedState, options: PlanOptions): RenderPlan {
-  const { locateBlob, findOriginal, stripFinalAssistantThinking } = options;
+  const { locateBlob, stripFinalAssistantThinking } = options;
   const replacements = new Map<string, Replacement>();
   const toolCallIds = new Set<string>();
   const bareIds = new Set<string>();
@@ -85,7 +86,7 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
     sizes,
     arguments: argumentPlan(state, options),
-    chains: renderChains(state, findOriginal),
+    chains: renderChains(state, options),
     stripFinalAssistantThinking,
   };
 }

@@ -9,8 +9,14 @@ export class EntryTree implements SessionReader {
   private readonly byId = new Map<string, SessionEntry>();
   private leaf: string | null = null;
 
-  /** @param sessionDir folder for blobs of oversized results; "" keeps none */
-  constructor(private readonly sessionDir = "") {}
+  /**
+   * @param cwd folder that the session worked in
+   * @param sessionDir folder for blobs of oversized results; "" keeps none
+   */
+  constructor(
+    private readonly cwd: string,
+    private readonly sessionDir = "",
+  ) {}
 
   /** Appends an entry at the leaf, whatever its parent was elsewhere. */
   append(entry: SessionEntry): void {
@@ -42,8 +48,8 @@ export class EntryTree implements SessionReader {
   getEntry = (id: string): SessionEntry | undefined => this.byId.get(id);
   getEntries = (): SessionEntry[] => [...this.entries];
   getHeader = (): null => null;
+  getCwd = (): string => this.cwd;
   getSessionId = (): string => "replay";
   getSessionDir = (): string => this.sessionDir;
-  getCwd = (): string => this.sessionDir;
   getSessionFile = (): string | undefined => (this.sessionDir ? join(this.sessionDir, "replay.jsonl") : undefined);
 }

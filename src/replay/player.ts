@@ -44,7 +44,7 @@ export async function play(options: PlayOptions): Promise<void> {
   // Oversized results are written to files as in a session; the folder comes to be only where there are any.
   const folder = join(tmpdir(), `pi-condense-replay-${randomUUID()}`);
   try {
-    await new Player(options, new EntryTree(folder)).run();
+    await new Player(options, new EntryTree(options.recording.cwd, folder)).run();
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

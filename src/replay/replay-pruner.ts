@@ -146,11 +146,11 @@ export class ReplayPruner {
   private async flushIfItPays(messages: readonly AgentMessage[], requestAt: number | undefined): Promise<void> {
     const work = this.workIn(messages);
     if (work.pending.length === 0) return;
-    const { config, summaryShare, surroundings } = this.options;
-    const sizes = { summaryShare, minBatchChars: config.minBatchChars };
+    const { config, standIn, summaryShare, surroundings } = this.options;
+    const sizes = { ...config, summaryShare };
     const rendered = this.render([...messages]);
     const stubs = forecastStubs(rendered, work.pending, sizes);
-    const cost = surroundings.summarizerCost(forecastSummarizer(work.pending, sizes));
+    const cost = standIn.isFree ? 0 : surroundings.summarizerCost(forecastSummarizer(work.pending, sizes));
     if (!this.decide(stubs, requestAt, cost)) return;
     const ranges = await this.eligibleChains(messages);
     const chains = forecastChains(rendered, ranges, summaryShare);

@@ -19,6 +19,8 @@ export interface StandIn {
   summarize: Summarize;
   /** Missing where no model is asked. */
   fuse: FuseRangeSummary | undefined;
+  /** No model is paid for. */
+  isFree: boolean;
   /** Tokens that the summariser's calls have taken since the last time this was asked. */
   takeUsage(): { inputTokens: number; outputTokens: number };
 }
@@ -28,6 +30,7 @@ export function digestStandIn(): StandIn {
   return {
     summarize: async (batch) => digestSummary(batch),
     fuse: undefined,
+    isFree: true,
     takeUsage: () => ({ inputTokens: 0, outputTokens: 0 }),
   };
 }
@@ -40,6 +43,7 @@ export function ratioStandIn(ratio: number): StandIn {
     usage.outputTokens += estimateTextTokens(answer);
   };
   return {
+    isFree: false,
     async summarize(batch) {
       const texts = batch.toolCalls.map((call) => shorten(call.resultText, call.resultText.length * ratio));
       const whole = texts.map((text, i) => `[${i + 1}] ${text}`).join("\n");

@@ -157,6 +157,8 @@ describe(CUSTOM_TYPE_FRONTIER, () => {
     ["a time that is text", { lastAttemptedResultTimestamp: "11" }],
     ["skipped keys that are no texts", { skippedOccurrenceKeys: [1] }],
     ["skipped keys that are no list", { skippedOccurrenceKeys: "c1@11" }],
+    ["purged keys that are no texts", { purgedOccurrenceKeys: [1] }],
+    ["a pointer without a text", { pointers: [{ toolCallId: "c1", occurrenceKey: "c1@11" }] }],
   ])("%s make the entry invalid", (_what, change) => {
     expect(read(CUSTOM_TYPE_FRONTIER, { ...FRONTIER, ...change })?.kind).toBe("invalid");
   });

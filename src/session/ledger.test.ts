@@ -96,6 +96,13 @@ describe("a frontier", () => {
     expect(ledger.skipped.has("c7@9")).toBe(true);
   });
 
+  test("says what has had its time, for good", () => {
+    const pointer = { toolCallId: "c1", occurrenceKey: "c1@2", text: "[was shown here]" };
+    const { ledger } = ledgerOf([frontier({ purgedOccurrenceKeys: ["c3@2"], pointers: [pointer] }), frontier()], []);
+    expect([...ledger.purged]).toEqual(["c3@2"]);
+    expect([...ledger.pointers]).toEqual([["c1@2", pointer]]);
+  });
+
   test("a record that the file does not hold is passed over", () => {
     const { ledger } = ledgerOf([index("lost"), alias("c2", "lost"), frontier()], []);
     expect(ledger.calls.size + ledger.duplicates.size).toBe(0);

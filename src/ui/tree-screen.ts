@@ -2,6 +2,7 @@
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
 import { recover, sourcesOf } from "../recovery.js";
 import type { Pruner } from "../runtime.js";
+import type { SessionState } from "../session-state.js";
 import { count } from "../summary/room.js";
 import { framed, windowStart } from "./frame.js";
 import { saving, short, wrapped } from "./paint.js";
@@ -119,7 +120,7 @@ export class TreeScreen implements Screen {
     const { summaries } = state.indexer.committed();
     const parts = calls.flatMap((node) => {
       const summary = summaries.get(node.occurrenceKey);
-      const text = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : (summary?.text ?? "");
+      const text = summary?.carriedBy ? carriedText(summary.carriedBy, state) : (summary?.text ?? "");
       return text ? [calls.length > 1 ? `**${node.ref}** ${node.title}\n\n${text}` : text] : [];
     });
     const chain = group.kind === "chain" && !call ? state.indexer.chains().get(group.id)?.rangeSummaryText : undefined;
@@ -152,4 +153,11 @@ export class TreeScreen implements Screen {
     if (rows.length > size) lines.push(theme.fg("dim", `  (${this.selected + 1}/${rows.length})`));
     return lines;
   }
+}
+
+/** The text of a batch that could not be split by call stands with one of them. */
+function carriedText(carrier: string, state: SessionState): string {
+  const keys = state.indexer.resolve(carrier);
+  const text = keys.map((key) => state.indexer.committed().summaries.get(key)?.text ?? "").join("");
+  return `Summarized together with ${carrier}:\n\n${text}`;
 }

@@ -28,7 +28,8 @@ async function start(
   folders = createFolders(FILES);
   const settings = { contextPrune, ...(options.theme ? { theme: options.theme } : {}) };
   terminal = new Terminal(host, { folders, script: scriptOf(), settings, ...options });
-  await terminal.see("scripted", 30_000).catch(() => terminal?.see("main", 5_000));
+  // The footer names the model once the host is ready.
+  await terminal.see(/main( •|$)/m, 30_000);
   return terminal;
 }
 
@@ -131,7 +132,12 @@ for (const host of HOSTS) {
         const running = await start(
           host,
           { summarizerModel: "scripted/sum", pruneOn: "on-demand", summarizerConcurrency: 1 },
-          { script: { ...scriptOf(slow), otherwise: { text: "A reply that takes its time and ends well", dripMs: 400 } } },
+          {
+            script: {
+              ...scriptOf(slow),
+              otherwise: { text: "A reply that takes its time and ends well", dripMs: 400 },
+            },
+          },
         );
         await play(running, 3);
         await running.submit("Take your time.");
