@@ -25,7 +25,11 @@ function reply(content: AssistantMessage["content"], stopReason: AssistantMessag
 }
 
 /** A call with its result, whose key is `<id>@<timestamp>`. */
-function turn(name: string, args: ToolCall["arguments"], options: { isError?: boolean; text?: string; id?: string } = {}) {
+function turn(
+  name: string,
+  args: ToolCall["arguments"],
+  options: { isError?: boolean; text?: string; id?: string } = {},
+) {
   const id = options.id ?? `c${clock}`;
   const call = reply([{ type: "toolCall", id, name, arguments: args }], "toolUse");
   const content = [{ type: "text" as const, text: options.text ?? LONG }];
@@ -52,7 +56,8 @@ function judge(messages: AgentMessage[], options: Partial<AgeingInput> = {}) {
 }
 
 const users = (count: number) => Array.from({ length: count }, user);
-const failedEdit = () => turn("edit", { path: "a.ts", oldText: LONG, newText: "b" }, { isError: true, text: "no such text" });
+const failedEdit = () =>
+  turn("edit", { path: "a.ts", oldText: LONG, newText: "b" }, { isError: true, text: "no such text" });
 
 describe("failed calls", () => {
   test("are purged once so many user turns have passed", () => {
@@ -121,7 +126,12 @@ describe("recovered output", () => {
   });
 
   test("of odd arguments gives one line all the same", () => {
-    for (const args of [{}, { toolCallIds: "t1" }, { toolCallIds: [1, null] }, { toolCallIds: Array(500).fill("t1") }]) {
+    for (const args of [
+      {},
+      { toolCallIds: "t1" },
+      { toolCallIds: [1, null] },
+      { toolCallIds: Array(500).fill("t1") },
+    ]) {
       const [pointer] = judge([user(), ...query(args).messages, ...users(3)]).pointers;
       expect(pointer?.text).toMatch(/^\[was shown here; ask again: .{0,100}\]$/);
     }

@@ -228,6 +228,11 @@ describe("captureUnindexedBatches", () => {
     expect(pending(messages, { protectedTurns: 2 })).toEqual([["c1@3"]]);
     expect(pending(messages, { protectedTurns: 3 })).toEqual([]);
     expect(pending(messages, { protectedTurns: 9 })).toEqual([]);
+    const asked = [...messages, user(11)];
+    expect(pending(asked, { protectedTurns: 3 })).toEqual([["c1@3"]]);
+    const behindCompaction = messages.slice(1);
+    expect(pending(behindCompaction, { protectedTurns: 2 })).toEqual([["c1@3"]]);
+    expect(pending(behindCompaction, { protectedTurns: 3 })).toEqual([]);
   });
 
   test("what is still at work stands in a batch of its own, in its place", () => {

@@ -129,6 +129,12 @@ export interface FlushForecast {
   summarizerCost: number;
   /** Nothing of the prompt is cached any more, so that a rewrite costs nothing. */
   cacheIsCold: boolean;
+  /**
+   * For a rewrite that recurs and is the cheaper the more of it is done at once: tokens that could have been cleared,
+   * times the requests that have carried them so far. Such a rewrite waits until that has cost as much as itself, which
+   * makes the sum of both smallest.
+   */
+  carriedTokens?: number;
 }
 
 /** What a flush is expected to save on later requests and to cost at once, in the currency of its prices. */
@@ -155,8 +161,9 @@ export function flushPays(forecast: FlushForecast): boolean {
 export interface SessionProgress {
   /** Messages of the user so far, the current one included. */
   userTurns: number;
-  /** Requests so far. */
+  /** Requests so far, and those of them that found nothing in the cache; the first of all does not count as one. */
   requests: number;
+  coldRequests: number;
   /** Requests since the last message of the user. */
   requestsThisTurn: number;
 }
@@ -171,6 +178,17 @@ export function expectedRequests({ userTurns, requests, requestsThisTurn }: Sess
   const perTurn = Math.max(1, requests / turns);
   const restOfTurn = Math.max(0, perTurn - requestsThisTurn);
   return turns * perTurn + restOfTurn;
+}
+
+/**
+ * The same counted in reads of the cache: a request that finds it cold pays the write price, and as many of those are
+ * expected as there have been.
+ */
+export function expectedReads(progress: SessionProgress, prices: Rates): number {
+  const expected = expectedRequests(progress);
+  const coldShare = progress.requests > 0 ? Math.min(1, progress.coldRequests / progress.requests) : 0;
+  const read = readPrice(prices);
+  return read > 0 ? expected * (1 + coldShare * (writePrice(prices) / read - 1)) : expected;
 }
 
 /** What is known of the prompt cache before a request leaves. Times in ms. */
@@ -195,7 +213,7 @@ export const PRESSURE_SHARE = 0.8;
 /** Why a flush is made or not. */
 export interface FlushDecision {
   flush: boolean;
-  reason: "nothing-to-clear" | "window-pressure" | "cold-cache" | "pays" | "does-not-pay";
+  reason: "nothing-to-clear" | "window-pressure" | "cold-cache" | "pays" | "does-not-pay" | "gathers-more";
   /** Expected on later requests, and due at once; in the currency of the forecast. */
   savings: number;
   price: number;
@@ -211,5 +229,8 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
   if (forecast.clearedTokens <= 0) return decide(false, "nothing-to-clear");
   if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
   if (savings <= price) return decide(false, "does-not-pay");
-  return decide(true, forecast.cacheIsCold ? "cold-cache" : "pays");
+  if (forecast.cacheIsCold) return decide(true, "cold-cache");
+  const { carriedTokens, prices } = forecast;
+  const carried = carriedTokens === undefined ? price : (carriedTokens * readPrice(prices)) / MILLION;
+  return carried >= price ? decide(true, "pays") : decide(false, "gathers-more");
 }

@@ -23,6 +23,11 @@ export interface RewriteForecast {
   firstChanged: number;
 }
 
+/** A rewrite of chains; see `FlushForecast.carriedTokens`. */
+export interface ChainForecast extends RewriteForecast {
+  carriedTokens: number;
+}
+
 /** What decides how large the texts will be that come in place of results and arguments. */
 export interface ForecastConfig
   extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
@@ -70,10 +75,7 @@ export function forecastStubs(
 /** As a flush judges: what a batch has and could be spared, arguments included. */
 function isLargeEnough({ held, toolCalls }: CapturedBatch, config: ForecastConfig): boolean {
   if (held) return false;
-  const chars = toolCalls.reduce(
-    (sum, call) => sum + contentChars(call.content) + savedArgumentChars(call, config),
-    0,
-  );
+  const chars = toolCalls.reduce((sum, call) => sum + contentChars(call.content) + savedArgumentChars(call, config), 0);
   return chars >= config.minBatchChars;
 }
 
@@ -82,18 +84,27 @@ function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): nu
   return call.isError ? 0 : savedArgumentChars(call, config) * estimateTextTokens("a");
 }
 
-function savedArgumentChars({ args, isError }: CapturedToolCall, { condenseArgs, purgeErrors }: ForecastConfig): number {
+function savedArgumentChars(
+  { args, isError }: CapturedToolCall,
+  { condenseArgs, purgeErrors }: ForecastConfig,
+): number {
   const { enabled } = isError ? purgeErrors : condenseArgs;
   return enabled ? argumentSavings(args, isError ? purgeErrors.minArgChars : condenseArgs.minStringChars) : 0;
 }
 
-/** Forecast of compressing `ranges`, whose results stand as stubs already or will with the same flush. */
+/**
+ * Forecast of compressing `ranges`, oldest first, whose results stand as stubs already or will with the same flush.
+ * @param rollingWindow chains that had to follow one of them before it could be compressed
+ */
 export function forecastChains(
   rendered: readonly AgentMessage[],
   ranges: readonly ChainRange[],
-  summaryShare: number,
-): RewriteForecast {
+  { summaryShare, rollingWindow }: { summaryShare: number; rollingWindow: number },
+): ChainForecast {
+  const openings = rendered.flatMap((message, i) => (message.role === "user" ? [i] : []));
+  const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
   let clearedTokens = 0;
+  let carriedTokens = 0;
   let firstChanged = -1;
   for (const range of ranges) {
     const start = rendered.findIndex((message) => message.timestamp === range.startUserTimestamp);
@@ -104,9 +115,23 @@ export function forecastChains(
     const cleared = clearedByChain(rendered.slice(start + 1, end), range, summaryShare);
     if (cleared <= 0) continue;
     clearedTokens += cleared;
+    const ready = openings.filter((i) => i > end)[rollingWindow] ?? rendered.length;
+    carriedTokens += cleared * replies.filter((i) => i > ready).length;
     if (firstChanged < 0 || start < firstChanged) firstChanged = start + 1;
   }
-  return { clearedTokens, keptTokens: keptBehind(rendered, firstChanged, clearedTokens), firstChanged };
+  const keptTokens = keptBehind(rendered, firstChanged, clearedTokens);
+  return { clearedTokens, keptTokens, firstChanged, carriedTokens };
+}
+
+/** Both rewrites at once: what the deeper one has to write anew, the other need not pay for. */
+export function joinForecasts(first: RewriteForecast, second: RewriteForecast): RewriteForecast {
+  const deeper = second.firstChanged >= 0 && (first.firstChanged < 0 || second.firstChanged < first.firstChanged);
+  const [deep, shallow] = deeper ? [second, first] : [first, second];
+  return {
+    clearedTokens: first.clearedTokens + second.clearedTokens,
+    keptTokens: Math.max(0, deep.keptTokens - shallow.clearedTokens),
+    firstChanged: deep.firstChanged,
+  };
 }
 
 function clearedByChain(middle: readonly AgentMessage[], range: ChainRange, summaryShare: number): number {

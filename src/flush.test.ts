@@ -3,7 +3,14 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { EntryTree } from "../test/support/simulated-session.js";
 import { DEFAULT_CONFIG } from "./config.js";
-import { commitFlush, emptyReport, type FlushReport, prepareFlush, type Summarize } from "./flush.js";
+import {
+  batchesToSummarize,
+  commitFlush,
+  emptyReport,
+  type FlushReport,
+  prepareFlush,
+  type Summarize,
+} from "./flush.js";
 import { ToolCallIndexer } from "./indexer.js";
 import { buildRenderPlan, type PlanOptions } from "./render/plan.js";
 import type { BatchSummary } from "./summarizer.js";
@@ -337,6 +344,61 @@ describe("a batch whose arguments are what is large", () => {
       const session = new Session();
       expect(await session.flush([batch(write("c1"))], SHORT, config)).toMatchObject({ trivial: 1 });
     }
+  });
+});
+
+describe("protectTags", () => {
+  const kept = "<protect>keep this</protect>";
+  const tagged = call("c1", { text: `${kept}\n${"x".repeat(2900)}`, chars: 2900 });
+
+  test("keeps what a tool has marked below the summary, word for word", async () => {
+    const session = new Session();
+    await session.flush([batch(tagged, call("c2"))], SHORT, { protectTags: true });
+    expect(session.stub("c1@1")).toContain("about c1\n");
+    expect(session.stub("c1@1")).toContain("keep this");
+    expect(session.stub("c2@2")).not.toContain("keep this");
+  });
+
+  test("leaves a batch as it is whose summary could not be split, since the mark would be lost", async () => {
+    const session = new Session();
+    const calls = [tagged, call("c2")];
+    expect(await session.flush([batch(...calls)], unsplittable("both"), { protectTags: true })).toMatchObject({
+      oversized: 2,
+    });
+    expect(session.condensed(...calls)).toEqual([false, false]);
+  });
+
+  test("is off by default: marks are text like any other", async () => {
+    const session = new Session();
+    await session.flush([batch(tagged, call("c2"))]);
+    expect(session.stub("c1@1")).not.toContain("keep this");
+    const other = new Session();
+    expect(await other.flush([batch(tagged, call("c2"))], unsplittable("both"))).toMatchObject({ condensed: 2 });
+  });
+});
+
+describe("batchesToSummarize", () => {
+  test("names what a flush asks for: no repeats, nothing small, nothing at work", async () => {
+    const session = new Session();
+    const config = { ...CONFIG, minBatchChars: 1000 };
+    await session.flush([batch(call("c1"))]);
+    const same = call("c2", { text: "c1" });
+    const pending = [
+      batch(same),
+      batch(call("c3"), call("c4", { text: "c1" })),
+      batch(call("c5", { chars: 50 })),
+      { ...batch(call("c6")), held: true },
+      batch(call("c7")),
+    ];
+    const asked: CapturedBatch[] = [];
+    const summarize: Summarize = async (captured) => {
+      asked.push(captured);
+      return SHORT(captured);
+    };
+    const named = batchesToSummarize(pending, session.indexer, config);
+    await session.flush(pending, summarize, config);
+    expect(named.map((one) => one.toolCalls.map((c) => c.toolCallId))).toEqual([["c3"], ["c7"]]);
+    expect(asked).toEqual(named);
   });
 });
 

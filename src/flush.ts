@@ -190,7 +190,8 @@ export function commitFlush(
   }
   for (const { repeats } of batches) {
     for (const repeat of repeats) {
-      if (!indexer.getRecord(repeat.originalKey) && !given.has(repeat.originalKey)) continue;
+      // Of an original that only another branch has, a fork would know nothing.
+      if (!indexer.isSummarized(repeat.originalKey) && !given.has(repeat.originalKey)) continue;
       given.set(repeat.call.occurrenceKey, indexer.registerDuplicate(repeat, repeat.original, append));
       report.duplicates += 1;
     }

@@ -106,8 +106,9 @@ class LiveIndex {
 function stateOf(indexer: ToolCallIndexer, keys: readonly string[]) {
   const { summaries, legacySummaries } = indexer.committed();
   const known = indexer.refs().sort();
+  const { replacements } = buildRenderPlan(indexer.committed(), PLAN_OPTIONS);
   return {
-    plan: [...buildRenderPlan(indexer.committed(), PLAN_OPTIONS).replacements].sort(),
+    plan: keys.map((key) => replacements.get(key)),
     summaries: [...summaries].sort(),
     legacySummaries,
     refs: known.map((ref) => [ref, indexer.resolve(ref)]),

@@ -59,9 +59,9 @@ export interface IndexableBatch {
 export class ToolCallIndexer {
   private calls = new Map<string, IndexedCall>();
   private duplicates = new Map<string, DuplicateCall>();
-  private keysByRef = new Map<string, Set<string>>();
+  private keysByRef = new Map<string, string[]>();
   private refsByKey = new Map<string, string>();
-  private keysById = new Map<string, Set<string>>();
+  private chainsOfFile = new Map<string, ChainCompressionEntry>();
   private highestRef = 0;
   private highestBlock = 0;
   private invalidTypes = new Set<string>();
@@ -78,23 +78,31 @@ export class ToolCallIndexer {
     this.duplicates = new Map();
     this.keysByRef = new Map();
     this.refsByKey = new Map();
-    this.keysById = new Map();
     this.highestRef = 0;
     this.highestBlock = 0;
     this.invalidTypes = new Set();
-    const own = all.map(readOwnEntry).filter((entry) => entry !== undefined);
+    const known = new Map<SessionEntry, OwnEntry>();
+    for (const entry of all) {
+      const own = readOwnEntry(entry);
+      if (own) known.set(entry, own);
+    }
     // Refs come first: a record without one must not take a number that is given further down in the file.
-    for (const entry of own) this.learnRefs(entry);
-    for (const entry of own) this.learn(entry);
-    this.resetBranch(branch);
+    for (const own of known.values()) this.learnRefs(own);
+    for (const own of known.values()) this.learn(own);
+    this.foldBranch(branch, (entry) => known.get(entry) ?? readOwnEntry(entry));
   }
 
   /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
   resetBranch(branch: readonly SessionEntry[]): void {
+    this.foldBranch(branch, readOwnEntry);
+  }
+
+  private foldBranch(branch: readonly SessionEntry[], read: (entry: SessionEntry) => OwnEntry | undefined): void {
     this.ledger = this.newLedger();
     this.epochNumber += 1;
     for (const entry of branch) {
-      const own = readOwnEntry(entry);
+      if (entry.type !== "custom" && entry.type !== "custom_message") continue;
+      const own = read(entry);
       if (own) this.ledger.fold(own);
     }
   }
@@ -110,7 +118,7 @@ export class ToolCallIndexer {
 
   /** Appends the summary and index entries of one batch and gives its refs. The caller folds the entries back in. */
   addBatch(batch: IndexableBatch, append: AppendEntry): string[] {
-    const refs = batch.members.map(() => this.mintRef());
+    const refs = batch.members.map(({ call }) => this.refFor(call.occurrenceKey));
     if (batch.summary) append(CUSTOM_TYPE_SUMMARY, summaryEntry(batch.members, batch.summary, refs));
     append(CUSTOM_TYPE_INDEX, indexEntry(batch, refs));
     return refs;
@@ -122,7 +130,7 @@ export class ToolCallIndexer {
     original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">,
     append: AppendEntry,
   ): string {
-    const shortId = this.mintRef();
+    const shortId = this.refFor(repeat.call.occurrenceKey);
     const data: DedupAliasEntryData = {
       newToolCallId: repeat.call.toolCallId,
       newResultTimestamp: repeat.call.resultTimestamp,
@@ -152,6 +160,11 @@ export class ToolCallIndexer {
     return this.ledger.chains;
   }
 
+  /** Every chain of the file, also of other branches: a block id that the model has once read must answer. */
+  chainsEverywhere(): readonly ChainCompressionEntry[] {
+    return [...this.chainsOfFile.values()];
+  }
+
   /** The occurrence is indexed, or an alias of an indexed one, on the current branch. */
   isSummarized(key: string): boolean {
     return this.ledger.has(key);
@@ -174,12 +187,13 @@ export class ToolCallIndexer {
 
   /** Occurrences that a ref (`t12`) or a raw tool call id names, in the order of the file. */
   resolve(name: string): string[] {
-    return [...(this.keysByRef.get(name) ?? this.keysById.get(name) ?? [])];
+    return this.keysByRef.get(name)?.slice() ?? this.keysOfId(name);
   }
 
-  /** The ref of an occurrence. */
+  /** The ref of an occurrence, as it stands on the current branch if it does. */
   refOf(key: string): string | undefined {
-    return this.refsByKey.get(key);
+    const { calls, duplicates } = this.ledger;
+    return calls.get(key)?.shortId ?? duplicates.get(key)?.shortId ?? this.refsByKey.get(key);
   }
 
   /** Every ref that answers. */
@@ -228,14 +242,23 @@ export class ToolCallIndexer {
 
   private newLedger(): BranchLedger {
     return new BranchLedger({
-      callOf: (key) => this.calls.get(key),
-      duplicateOf: (key) => this.duplicates.get(key),
+      originalOf: (key) => this.calls.get(key) ?? this.duplicates.get(key)?.original,
+      refOf: (key) => this.refsByKey.get(key),
     });
   }
 
-  private mintRef(): string {
+  /** A result that another branch has dealt with keeps the ref that it has there. */
+  private refFor(key: string): string {
+    const known = this.refOf(key);
+    if (known !== undefined) return known;
     this.highestRef += 1;
     return `t${this.highestRef}`;
+  }
+
+  /** Refs come first: a record without one must not take a number that is given further down in the file. */
+  private learnAll(entries: readonly OwnEntry[]): void {
+    for (const entry of entries) this.learnRefs(entry);
+    for (const entry of entries) this.learn(entry);
   }
 
   private learnRefs(own: OwnEntry): void {
@@ -244,7 +267,9 @@ export class ToolCallIndexer {
 
   /** Two processes on one file may have given one ref twice; it then names both. */
   private nameKey(ref: string, key: string): void {
-    this.keysByRef.set(ref, (this.keysByRef.get(ref) ?? new Set()).add(key));
+    const keys = this.keysByRef.get(ref);
+    if (!keys) this.keysByRef.set(ref, [key]);
+    else if (!keys.includes(key)) keys.push(key);
     if (!this.refsByKey.has(key)) this.refsByKey.set(key, ref);
     this.highestRef = Math.max(this.highestRef, Number(ref.slice(1)));
   }
@@ -252,15 +277,20 @@ export class ToolCallIndexer {
   private learn(own: OwnEntry): void {
     if (own.kind === "invalid") this.invalidTypes.add(own.customType);
     if (own.kind === "alias") this.learnAlias(own.data);
-    if (own.kind === "chain") this.highestBlock = Math.max(this.highestBlock, Number(own.data.blockId.slice(1)));
+    if (own.kind === "chain") this.learnChain(own.data);
     if (own.kind !== "index") return;
     if (own.rejected > 0) this.invalidTypes.add(CUSTOM_TYPE_INDEX);
     for (const record of own.data.toolCalls) {
       const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
       if (this.calls.has(key)) continue;
       this.calls.set(key, { occurrenceKey: key, shortId: this.refsByKey.get(key) ?? this.fillGap(key), record });
-      this.learnId(record.toolCallId, key);
     }
+  }
+
+  /** Two processes on one file may have given one block id twice; it then names both chains. */
+  private learnChain(chain: ChainCompressionEntry): void {
+    this.highestBlock = Math.max(this.highestBlock, Number(chain.blockId.slice(1)));
+    this.chainsOfFile.set(`${chain.blockId}@${chain.finalAssistantTimestamp}`, chain);
   }
 
   private learnAlias(data: DedupAliasEntryData): void {
@@ -275,11 +305,13 @@ export class ToolCallIndexer {
       original,
       eager: data.eager === true,
     });
-    this.learnId(data.newToolCallId, key);
   }
 
-  private learnId(toolCallId: string, key: string): void {
-    this.keysById.set(toolCallId, (this.keysById.get(toolCallId) ?? new Set()).add(key));
+  /** Asked for so seldom that no index is kept. */
+  private keysOfId(toolCallId: string): string[] {
+    const calls = [...this.calls.values()].filter(({ record }) => record.toolCallId === toolCallId);
+    const repeats = [...this.duplicates.values()].filter((repeat) => repeat.toolCallId === toolCallId);
+    return [...calls, ...repeats].map(({ occurrenceKey: key }) => key);
   }
 
   /**

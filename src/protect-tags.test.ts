@@ -12,10 +12,14 @@ describe("taggedText", () => {
     expect(taggedText("</protect><protect></protect>")).toBe("<protect></protect>");
   });
 
-  test.each(["", "plain", "<protect>never ended", "ended</protect>", "<protected>no</protected>", "<PROTECT>no</PROTECT>"])(
-    "gives nothing for %j",
-    (text) => expect(taggedText(text)).toBe(""),
-  );
+  test.each([
+    "",
+    "plain",
+    "<protect>never ended",
+    "ended</protect>",
+    "<protected>no</protected>",
+    "<PROTECT>no</PROTECT>",
+  ])("gives nothing for %j", (text) => expect(taggedText(text)).toBe(""));
 
   test("takes a moment on a long text of open marks", () => {
     const started = performance.now();

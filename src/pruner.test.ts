@@ -219,7 +219,9 @@ describe("the arguments of a condensed call", () => {
 
   function argumentsIn(messages: readonly AgentMessage[]): unknown[] {
     return messages.flatMap((message) =>
-      message.role === "assistant" ? message.content.flatMap((block) => (block.type === "toolCall" ? [block] : [])) : [],
+      message.role === "assistant"
+        ? message.content.flatMap((block) => (block.type === "toolCall" ? [block] : []))
+        : [],
     );
   }
 
@@ -231,7 +233,7 @@ describe("the arguments of a condensed call", () => {
     expect(argumentsIn(rendered)).toEqual([
       { type: "toolCall", id: "c1", name: "write", arguments: condensed, thoughtSignature: "c2ln" },
     ]);
-    expect(rendered[1]).toEqual({ ...turn[1], content: rendered[1]?.role === "assistant" ? rendered[1].content : [] });
+    for (const i of [0, 2, 3]) expect(rendered[i]).toBe(turn[i]);
   });
 
   test("stay until the model has answered the result", () => {
@@ -326,9 +328,10 @@ test("rendering what has been rendered changes nothing more", async () => {
       const session = new SimulatedSession(agentDir);
       await session.play(messages);
       const plan = session.state().plan(session.pruner.settings);
-      const once = pruneMessages(deepFreeze(session.messages()), plan);
+      const before = deepFreeze(session.messages());
+      const once = pruneMessages(before, plan);
       expect(pruneMessages(deepFreeze(once), plan)).toBe(once);
-      condensed += plan.replacements.size;
+      condensed += once.filter((message, i) => message !== before[i]).length;
     }),
     { numRuns: 60 },
   );

@@ -62,7 +62,7 @@ export function applyRender(messages: AgentMessage[], rendered: AgentMessage[]):
 
 /** Long strings in the arguments of finished calls become markers; calls whose result is unseen are left alone. */
 function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
-  if (plan.arguments.size === 0) return messages;
+  if (plan.isEmpty) return messages;
   const pairing = new CallPairing();
   const optionsOf = new Map<ToolCall, ArgumentOptions>();
   const turns = new Map<number, AssistantMessage>();
@@ -74,7 +74,7 @@ function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen:
       turn = i;
     } else if (message && isToolResult(message)) {
       const call = pairing.take(message.toolCallId);
-      const options = call && plan.arguments.get(occurrenceKey(message.toolCallId, message.timestamp));
+      const options = call && plan.argumentsOf(occurrenceKey(message.toolCallId, message.timestamp));
       const owner = messages[turn];
       if (!options || !owner || !isAssistant(owner)) continue;
       optionsOf.set(call, options);
@@ -106,12 +106,12 @@ function withCondensedArguments(
 
 /** Results the model has answered take their stub, unless that would be longer than what stands there. */
 function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
-  if (plan.replacements.size === 0) return messages;
+  if (plan.isEmpty) return messages;
   const ambiguous = ambiguousBareIds(messages, plan);
   const used = new Set<string>();
   let rendered: AgentMessage[] | undefined;
   for (const [i, message] of messages.entries()) {
-    if (!isToolResult(message) || !plan.toolCallIds.has(message.toolCallId)) continue;
+    if (!isToolResult(message)) continue;
     const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);

@@ -2,12 +2,20 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ToolCall } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
 import { EntryTree } from "../test/support/simulated-session.js";
 import { ToolCallIndexer } from "./indexer.js";
 import { matchesOf, pageOf, type RecoveredOutput, recover } from "./recovery.js";
-import { CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_DEDUP_ALIAS, CUSTOM_TYPE_INDEX, type ResultContent, type ToolCallRecord } from "./types.js";
+import {
+  CUSTOM_TYPE_CHAIN,
+  CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_FRONTIER,
+  CUSTOM_TYPE_INDEX,
+  type ResultContent,
+  type ToolCallRecord,
+} from "./types.js";
 
 setDefaultTimeout(60_000);
 
@@ -106,19 +114,25 @@ describe("names", () => {
 describe("a compressed chain", () => {
   const CHAIN = { blockId: "b3", startUserTimestamp: 1, finalAssistantTimestamp: 9, compressedAt: 10 };
 
-  test.each(["b3", "B3", "`b3`", "[b3]"])("%p gives every output that it stands for, in the order of the calls", (name) => {
-    const session = new Session().index("t1", record("c1")).index("t2", record("c2"));
-    session.tree.appendCustom(CUSTOM_TYPE_CHAIN, {
-      ...CHAIN,
-      droppedToolCallIds: ["c2", "c1"],
-      droppedOccurrenceKeys: ["c2@2", "c1@2"],
-      toolRefs: ["t2", "t1"],
-    });
-    expect(session.found(name)).toMatchObject([
-      { name: "t2", text: "text of c2" },
-      { name: "t1", text: "text of c1" },
-    ]);
-  });
+  test.each(["b3", "B3", "`b3`", "[b3]"])(
+    "%p gives every output that it stands for, in the order of the calls",
+    (name) => {
+      const session = new Session().index("t1", record("c1")).index("t2", record("c2"));
+      session.tree.appendCustom(CUSTOM_TYPE_CHAIN, {
+        ...CHAIN,
+        droppedToolCallIds: ["c2", "c1"],
+        droppedOccurrenceKeys: ["c2@2", "c1@2"],
+        toolRefs: ["t2", "t1"],
+      });
+      const counts = { attemptedBatchCount: 1, attemptedToolCallCount: 2, rawCharCount: 0, summaryCharCount: 0 };
+      const frontier = { lastAttemptedToolCallId: "c2", ...counts, outcome: "summarized" };
+      session.tree.appendCustom(CUSTOM_TYPE_FRONTIER, frontier);
+      expect(session.found(name)).toMatchObject([
+        { name: "t2", text: "text of c2" },
+        { name: "t1", text: "text of c1" },
+      ]);
+    },
+  );
 
   test("answers also for what an earlier release dropped without a record, from the session's own message", () => {
     const session = new Session().result("c1", 2, [{ type: "text", text: "raw" }, IMAGE]);
@@ -128,7 +142,7 @@ describe("a compressed chain", () => {
 });
 
 describe("arguments", () => {
-  function made(toolCallId: string, args: Record<string, unknown>): AgentMessage {
+  function made(toolCallId: string, args: ToolCall["arguments"]): AgentMessage {
     const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
     const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost };
     const content = [{ type: "toolCall" as const, id: toolCallId, name: "read", arguments: args }];
@@ -148,7 +162,10 @@ describe("arguments", () => {
       shortId: "t2",
     });
     const recovery = session.ask("t2");
-    expect(recovery.kind === "found" && recovery.outputs[0]).toMatchObject({ args: { path: "b.ts" }, text: "text of c1" });
+    expect(recovery.kind === "found" && recovery.outputs[0]).toMatchObject({
+      args: { path: "b.ts" },
+      text: "text of c1",
+    });
   });
 });
 

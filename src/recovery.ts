@@ -78,13 +78,15 @@ export function recover(name: string, sources: RecoverySources): Recovery {
 }
 
 function keysOfChain(name: string, indexer: ToolCallIndexer): string[] | undefined {
-  return indexer.chains().get(name)?.droppedOccurrenceKeys?.slice();
+  const chains = indexer.chainsEverywhere().filter((chain) => chain.blockId === name);
+  const keys = chains.flatMap((chain) => chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds);
+  return keys.length > 0 ? [...new Set(keys)] : undefined;
 }
 
 /** Results that a chain has dropped without a record, as earlier releases did, from the session's own messages. */
 function droppedOutputs(key: string, { indexer, entries }: RecoverySources): RecoveredOutput[] {
   const isDropped = ({ message }: OriginalResult) =>
-    [...indexer.chains().values()].some((chain) => chain.droppedToolCallIds.includes(message.toolCallId));
+    indexer.chainsEverywhere().some((chain) => chain.droppedToolCallIds.includes(message.toolCallId));
   return findOriginals(entries, key)
     .filter(isDropped)
     .map(({ message, args }) => ({

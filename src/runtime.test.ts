@@ -1,5 +1,5 @@
-import { describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
@@ -29,6 +29,18 @@ import {
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0.5 };
 const USAGE = { input: 100, output: 10, cacheRead: 0, cacheWrite: 0, totalTokens: 110, cost: COST };
+
+const folders: string[] = [];
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "pi-condense-runtime-"));
+  folders.push(folder);
+  return folder;
+}
+
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
 
 function assistant(
   timestamp: number,
@@ -265,7 +277,7 @@ describe("settings", () => {
   });
 
   test("in a file that does not parse are told of, and the defaults hold", () => {
-    const agentDir = mkdtempSync(join(tmpdir(), "pi-condense-agent-"));
+    const agentDir = temporaryFolder();
     writeFileSync(join(agentDir, "settings.json"), "{ broken");
     const session = new SimulatedSession(agentDir);
     expect(session.notices).toEqual([expect.stringContaining("settings.json")]);
@@ -519,12 +531,8 @@ describe("a budget", () => {
 describe("oversized output", () => {
   const SPILL: Settings = { ...DIGEST, pruneOn: "on-demand", spillThreshold: 5000 };
 
-  function folder(): string {
-    return mkdtempSync(join(tmpdir(), "pi-condense-sessions-"));
-  }
-
   test("goes to a file before the first request that would carry it", async () => {
-    const dir = folder();
+    const dir = temporaryFolder();
     const session = sessionWith(SPILL, undefined, new EntryTree(dir));
     const requests = await session.play(run(1, ["c1"]).slice(0, 3));
     const [result] = requests.at(-1)?.sent.filter(isToolResult) ?? [];
@@ -535,13 +543,13 @@ describe("oversized output", () => {
   });
 
   test("goes there also where the request comes before anything else", async () => {
-    const session = sessionWith(SPILL, undefined, new EntryTree(folder()));
+    const session = sessionWith(SPILL, undefined, new EntryTree(temporaryFolder()));
     for (const message of run(1, ["c1"]).slice(0, 3)) session.add(message);
     expect(await resultsSent(session)).toEqual(["[t1 condensed:"]);
   });
 
   test("stays in the context where it cannot be written, and that is told once", async () => {
-    const dir = folder();
+    const dir = temporaryFolder();
     // A file where the folder would have to be.
     writeFileSync(join(dir, "simulated-blobs"), "");
     const session = sessionWith(SPILL, undefined, new EntryTree(dir));

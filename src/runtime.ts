@@ -14,6 +14,7 @@ import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
 import { capImages } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
+import { RenderMemo } from "./render-memo.js";
 import { BudgetWatch } from "./session/budget-watch.js";
 import { loadSettings, saveSettings } from "./session/settings-file.js";
 import { type ChainListing, SessionState } from "./session-state.js";
@@ -63,6 +64,7 @@ interface ActiveSession {
   state: SessionState;
   flushes: FlushRunner;
   budget: BudgetWatch;
+  memo: RenderMemo;
   /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
   flushedMark?: number;
   /** The flush that is running was forced by a budget, and the next request waits for it. */
@@ -113,7 +115,7 @@ export class Pruner {
         onError: (error) => this.report(host, "flush", error),
         onCommit: () => budget.flushCommitted(),
       });
-      this.active = { state, flushes, budget, urgent: false, unspillable: new Set() };
+      this.active = { state, flushes, budget, memo: new RenderMemo(), urgent: false, unspillable: new Set() };
       this.reportInvalid(host, state);
     } catch (error) {
       this.report(host, "session_start", error);
@@ -172,7 +174,9 @@ export class Pruner {
       await this.fitIntoWindow(host, active, messages);
       if (this.active !== active || !this.config.enabled) return undefined;
       active.budget.requestLeaves(lastReply(messages));
-      return applyRender(messages, capImages(this.render(active, messages), cap));
+      const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(active, blockId, reason);
+      const rendered = active.memo.render(messages, active.state.plan(this.config), { onUnresolved });
+      return applyRender(messages, capImages(rendered, cap));
     });
   }
 
@@ -247,11 +251,11 @@ export class Pruner {
   summary(): { condensed: number; rawChars: number; keptChars: number; flushing: boolean } | undefined {
     const { active } = this;
     if (!active) return undefined;
-    const { replacements, sizes } = active.state.plan(this.config);
+    const { count, raw, kept } = active.state.plan(this.config).totals();
     return {
-      condensed: replacements.size,
-      rawChars: sizes.raw,
-      keptChars: sizes.kept,
+      condensed: count,
+      rawChars: raw,
+      keptChars: kept,
       flushing: active.flushes.running,
     };
   }
@@ -276,7 +280,7 @@ export class Pruner {
     const messages = state.messages();
     const { pending } = this.pendingIn(host, active, messages);
     const pendingCalls = pending.flatMap((batch) => batch.toolCalls);
-    const { sizes } = state.plan(this.config);
+    const totals = state.plan(this.config).totals();
     return {
       config: this.config,
       pendingCalls: pendingCalls.length,
@@ -285,8 +289,8 @@ export class Pruner {
       condensedCalls: calls.size,
       repeats: duplicates.size,
       chains: [...chains.values()].filter((chain) => chain.active !== false).length,
-      rawChars: sizes.raw,
-      keptChars: sizes.kept,
+      rawChars: totals.raw,
+      keptChars: totals.kept,
       stats: state.stats.current,
       flushing: this.active?.flushes.running ?? false,
     };
@@ -390,8 +394,7 @@ export class Pruner {
   }
 
   private render(active: ActiveSession, messages: AgentMessage[], allSeen = false): AgentMessage[] {
-    const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(active, blockId, reason);
-    return pruneMessages(messages, active.state.plan(this.config), { onUnresolved, allSeen });
+    return pruneMessages(messages, active.state.plan(this.config), { allSeen });
   }
 
   /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */

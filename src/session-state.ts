@@ -142,7 +142,9 @@ export class SessionState {
     return [...this.indexer.chains().values()].map((chain) => {
       const keys = new Set(chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds);
       const own = results.filter((m) => keys.has(occurrenceKey(m.toolCallId, m.timestamp)) || keys.has(m.toolCallId));
-      const opening = messages.find((m) => m.timestamp === chain.startUserTimestamp && "content" in m);
+      const atStart = messages.filter((m) => m.timestamp === chain.startUserTimestamp && "content" in m);
+      // The newer host keeps its system prompt as a message, at the time of the first prompt.
+      const opening = atStart.find((m) => m.role === "user") ?? atStart[0];
       return {
         blockId: chain.blockId,
         active: chain.active !== false,

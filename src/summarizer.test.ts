@@ -199,6 +199,64 @@ describe("a call that never gets its reply", () => {
   });
 });
 
+describe("what a call has used that never gets its reply", () => {
+  const said = { inputTokens: 60, outputTokens: 7, cost: 0.25 };
+  const nothing = { inputTokens: 0, outputTokens: 0, cost: 0 };
+
+  test.each([
+    [true, said],
+    [false, nothing],
+  ])("is what the stream has reported so far, where it is given up (it spoke: %p)", async (spoke, usage) => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    if (spoke) stream.say();
+    await settled();
+    jest.advanceTimersByTime(IDLE_MS);
+    await run.finished;
+    expect(run.calls).toMatchObject([{ usage, model: "p/m", ok: false }]);
+  });
+
+  test("is told of where the stream breaks", async () => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    stream.say();
+    stream.fail(new Error("socket hang up"));
+    await run.finished;
+    expect(run.calls).toMatchObject([{ usage: said, ok: false }]);
+  });
+
+  test("is told of where the user ends it", async () => {
+    const controller = new AbortController();
+    const stream = new ManualStream();
+    const run = start(async () => stream, controller.signal);
+    stream.say();
+    await settled();
+    controller.abort();
+    await run.finished;
+    expect(run.calls).toMatchObject([{ usage: said, ok: false }]);
+  });
+
+  test("is told once, whatever the stream says later, and no timer is left", async () => {
+    const stream = new ManualStream();
+    const run = start(async () => stream);
+    await settled();
+    jest.advanceTimersByTime(IDLE_MS);
+    await run.finished;
+    stream.say();
+    stream.end(reply("late"));
+    await settled();
+    expect(run.calls).toHaveLength(1);
+    expect(run.troubles).toHaveLength(1);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test("a figure that is none counts as nothing", async () => {
+    const odd = reply("text");
+    odd.usage.output = Number.NaN;
+    expect((await answeredBy(odd)).calls).toMatchObject([{ usage: { inputTokens: 60, outputTokens: 0, cost: 0.25 } }]);
+  });
+});
+
 describe("time limits", () => {
   test("a stream that never speaks is given up after the idle limit, and not before", async () => {
     const run = start(async () => new ManualStream());
@@ -303,11 +361,16 @@ describe("the caller's signal", () => {
     expect(await run.finished).toBeNull();
   });
 
-  test("that has ended before ends the call, whatever the stream would say", async () => {
-    const stream = new ManualStream();
-    stream.end(reply("text"));
-    const run = start(async () => stream, AbortSignal.abort());
+  test("that has ended before lets no request out", async () => {
+    let opened = 0;
+    const run = start(async () => {
+      opened += 1;
+      return new ManualStream();
+    }, AbortSignal.abort());
     expect(await run.finished).toBeNull();
+    expect(opened).toBe(0);
+    expect(run.calls).toEqual([]);
+    expect(run.troubles).toMatchObject([{ kind: "cancelled" }]);
   });
 
   test("is let go of when the call is over", async () => {
@@ -444,6 +507,15 @@ describe("summarizeRange", () => {
     expect(await summarizeRange(["first", "second"], options)).toBe("joined");
     expect(requests).toHaveLength(1);
     expect(requests[0]?.text).toMatch(/first[\s\S]*second/);
+  });
+
+  test("gives nothing where the reply is partly made up, and blames no model for it", async () => {
+    const { options } = answering(reply("see src/made/up.ts"));
+    const troubles: Trouble[] = [];
+    expect(
+      await summarizeRange(["in src/a.ts", "second"], { ...options, onTrouble: (it) => troubles.push(it) }),
+    ).toBeNull();
+    expect(troubles).toMatchObject([{ kind: "unusable" }]);
   });
 
   test("gives nothing where the reply is not usable, so that they stand side by side", async () => {

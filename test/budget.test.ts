@@ -104,7 +104,8 @@ describe.each(HOSTS)("budgets on the %s host", (host) => {
       settings: { contextPrune: { pruneOn: "on-demand", summarizerModel: "none", ...contextPrune } },
       ui: recordingUi(notices),
       ...options,
-      extensionPaths: [PRODUCT_ENTRY, BIG_OUTPUT, ...(options.extensionPaths ?? [])],
+      // Slow handlers come before the product's, which wait for them where the host does.
+      extensionPaths: [...(options.extensionPaths ?? []), PRODUCT_ENTRY, BIG_OUTPUT],
     });
     open.push(session);
     return session;

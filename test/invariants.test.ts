@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
+import { pruneMessages } from "../src/pruner.js";
 import { sessionArbitrary } from "./support/generate.js";
 import {
   checkArgumentsRecoverable,
@@ -90,6 +91,10 @@ for (const variant of VARIANTS) {
               expect(checkArgumentsRecoverable(request, state)).toEqual([]);
             }
             expect(checkPrefixStable(requests)).toEqual([]);
+            // What is remembered of earlier renders changes nothing: the last one comes out the same from scratch.
+            const last = requests.at(-1);
+            const plan = state.plan(session.pruner.settings);
+            expect(JSON.stringify(last && pruneMessages(last.raw, plan))).toBe(sentOf(requests));
 
             const again = session.restart();
             const request = await again.request();

@@ -38,7 +38,8 @@ import { checkTranscript } from "./support/transcript.js";
 setDefaultTimeout(180_000);
 
 const BIG_OUTPUT = supportPath("fixtures/big-output.ts");
-const SLOW_HANDLER = { extensions: [supportPath("slow-handler.ts")], env: { SLOW_HANDLER_MS: "1500" } };
+/** Loaded first, so that the product's own handlers come after the wait. */
+const SLOW_HANDLER = { product: supportPath("slow-handler.ts"), env: { SLOW_HANDLER_MS: "1500" } };
 
 const BYTES = 1_000_000;
 const BODY = bigText(BYTES);
@@ -73,11 +74,11 @@ async function run(
   host: Host,
   options: Omit<PiOptions, "script"> & { replies: ScriptedReply[]; contextPrune?: Settings },
 ): Promise<PiRun> {
-  const { replies, contextPrune, extensions = [], ...rest } = options;
+  const { replies, contextPrune, ...rest } = options;
   const result = await runPi(host, {
     timeoutMs: 90_000,
     ...rest,
-    extensions: [BIG_OUTPUT, ...extensions],
+    extensions: options.product ? [PRODUCT_ENTRY, BIG_OUTPUT] : [BIG_OUTPUT],
     script: { replies },
     settings: { contextPrune: { summarizerModel: "scripted/sum", ...contextPrune } },
   });

@@ -49,7 +49,7 @@ async function flush({ pruner, host }: CommandInput, compactAll: boolean): Promi
     const { quietOversizedSkips } = pruner.settings;
     const dealtWith = report.condensed + report.duplicates + report.trivial + report.oversized + report.failed;
     if (dealtWith + report.chains === 0 && before.pendingCalls > 0 && !before.flushing) {
-      return failure(`Nothing condensed: the flush failed; ${count(before.pendingCalls, "result")} stay pending.`);
+      return failure(`Nothing condensed: the flush failed; ${count(before.pendingCalls, "result")} left pending.`);
     }
     return describeReport(report, { cancelled, quietOversizedSkips });
   } catch (error) {

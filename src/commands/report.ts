@@ -14,20 +14,18 @@ export interface ReportOptions {
 
 /** What a flush has done, in one sentence. */
 export function describeReport(report: FlushReport, options: ReportOptions = {}): CommandResult {
-  const { condensed, duplicates, failed, chains } = report;
+  const { failed } = report;
   const rest = leftOvers(report, options);
+  // Where all was ready by then, the flush has done what it was asked for.
   const cancelled = (options.cancelled || report.cancelled === true) && failed > 0;
-  if (condensed + duplicates + chains > 0) {
-    const head = cancelled ? "Cancelled, but condensed" : "Condensed";
-    const why = cancelled ? "" : "The summariser failed for ";
-    const pending =
-      failed > 0 ? ` ${why}${count(failed, "result")}${cancelled ? " stay pending." : ", which stay pending."}` : "";
-    return info(`${head} ${whatWasDone(report)}.${pending}${rest}`);
+  const done = whatWasDone(report);
+  if (done !== "" && cancelled) return info(`Cancelled, but ${done}. ${staysPending(failed)}.${rest}`);
+  if (done !== "") {
+    const pending = failed > 0 ? ` The summariser failed: ${staysPending(failed)}.` : "";
+    return info(`${capitalized(done)}.${pending}${rest}`);
   }
-  if (cancelled) return info(`Cancelled: nothing was condensed, ${count(failed, "result")} stay pending.${rest}`);
-  if (failed > 0) {
-    return warning(`Nothing condensed: the summariser failed; ${count(failed, "result")} stay pending.${rest}`);
-  }
+  if (cancelled) return info(`Cancelled: nothing was condensed, ${staysPending(failed)}.${rest}`);
+  if (failed > 0) return warning(`Nothing condensed: the summariser failed; ${staysPending(failed)}.${rest}`);
   return info(
     report.trivial + report.oversized > 0
       ? `Nothing condensed.${rest}`
@@ -35,12 +33,21 @@ export function describeReport(report: FlushReport, options: ReportOptions = {})
   );
 }
 
+/** Empty where nothing was. */
 function whatWasDone({ condensed, duplicates, chains, rawChars, keptChars }: FlushReport): string {
   const sizes = `${grouped(rawChars)} to ${grouped(keptChars)} characters`;
   const repeats = duplicates > 0 ? ` and ${count(duplicates, "repeat")}` : "";
-  const compressed = chains > 0 ? `${count(chains, "chain")} compressed` : "";
-  if (condensed + duplicates === 0) return compressed;
-  return `${count(condensed, "result")}${repeats}: ${sizes}${compressed ? `; ${compressed}` : ""}`;
+  const results = condensed + duplicates > 0 ? `condensed ${count(condensed, "result")}${repeats}: ${sizes}` : "";
+  const compressed = chains > 0 ? `compressed ${count(chains, "chain")}` : "";
+  return [results, compressed].filter(Boolean).join("; ");
+}
+
+function staysPending(results: number): string {
+  return `${count(results, "result")} ${results === 1 ? "stays" : "stay"} pending`;
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function leftOvers({ trivial, oversized }: FlushReport, { quietOversizedSkips }: ReportOptions): string {

@@ -83,7 +83,9 @@ describe("condenseArguments", () => {
 
   test("the limit is the length from which a string goes", () => {
     expect(condenseArguments({ content: "x".repeat(400) }, OPTIONS).content).toBe(argumentMarker(400, "t12"));
-    expect(condenseArguments({ content: "x".repeat(400) }, { ...OPTIONS, minStringChars: 401 }).content).toHaveLength(400);
+    expect(condenseArguments({ content: "x".repeat(400) }, { ...OPTIONS, minStringChars: 401 }).content).toHaveLength(
+      400,
+    );
   });
 
   test.each(["path", "file_path", "pattern", "glob", "query", "url", "cwd", "description"])(
@@ -189,7 +191,9 @@ describe("markerRefs", () => {
 
   test("finds none where there is none", () => {
     expect(markerRefs("condensed-args t3")).toEqual([]);
-    expect(markerRefs({ a: '<condensed-args chars="5"> ref="t3"', b: '<condensed-args-x ref="t3"/>', c: 12 })).toEqual([]);
+    expect(markerRefs({ a: '<condensed-args chars="5"> ref="t3"', b: '<condensed-args-x ref="t3"/>', c: 12 })).toEqual(
+      [],
+    );
     expect(markerRefs("<condensed-args …>")).toEqual([]);
     expect(markerRefs(undefined)).toEqual([]);
   });

@@ -25,16 +25,23 @@ export function renderChains(
 ): RenderedChain[] {
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
-  return active.map((entry, i) => ({
-    entry,
-    body: buildChainBody(
-      callsOf(entry, state, findOriginal).map((call) => (protectTags ? call : { ...call, kept: undefined })),
-      {
-        rangeSummary: entry.rangeSummaryText,
-        level: i < terse ? "terse" : "full",
+  return active.map((entry, i) => {
+    let made: string | undefined;
+    const make = () => {
+      const calls = callsOf(entry, state, findOriginal).map((call) =>
+        protectTags ? call : { ...call, kept: undefined },
+      );
+      return buildChainBody(calls, { rangeSummary: entry.rangeSummaryText, level: i < terse ? "terse" : "full" });
+    };
+    return {
+      entry,
+      // Made when the chain is first met: after a restart most of them may stand behind a compaction.
+      get body() {
+        made ??= make();
+        return made;
       },
-    ),
-  }));
+    };
+  });
 }
 
 function callsOf(entry: ChainCompressionEntry, state: CommittedState, findOriginal: FindOriginal): ChainCall[] {

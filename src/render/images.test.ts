@@ -30,7 +30,8 @@ function imagesOf(messages: readonly AgentMessage[]): string[] {
   );
 }
 
-const shots = (count: number) => deepFreeze(Array.from({ length: count }, (_, i) => message("toolResult", image(`${i}`))));
+const shots = (count: number) =>
+  deepFreeze(Array.from({ length: count }, (_, i) => message("toolResult", image(`${i}`))));
 
 describe("capImages", () => {
   test("is off without a cap, and gives back the array itself while nothing has to go", () => {
@@ -58,7 +59,13 @@ describe("capImages", () => {
     const [first, second, third, fourth] = capImages(messages, 2);
     expect(imagesOf([first, second, third].filter((m) => m !== undefined))).toEqual(["a", "b"]);
     const note = expect.stringMatching(/^\[an image stood here; .+\]$/);
-    expect(first).toEqual({ ...messages[0], content: [{ type: "text", text: "look" }, { type: "text", text: note }] });
+    expect(first).toEqual({
+      ...messages[0],
+      content: [
+        { type: "text", text: "look" },
+        { type: "text", text: note },
+      ],
+    });
     expect(second).toMatchObject({ customType: "other", content: [{ text: note }, { text: "from the camera" }] });
     expect(third).toBe(messages[2]);
     expect(fourth).toBe(messages[3]);

@@ -61,35 +61,36 @@ const FRONTIER: [string, unknown] = [
 describe("buildRenderPlan", () => {
   test("has nothing to do in a session without entries", () => {
     const plan = planOf();
-    expect([plan.replacements.size, plan.toolCallIds.size, plan.bareIds.size, plan.legacySummaries.size]).toEqual([
-      0, 0, 0, 0,
-    ]);
-    expect(plan.sizes).toEqual({ raw: 0, kept: 0 });
+    expect(plan.isEmpty).toBe(true);
+    expect(plan.replacements.has("c1@2")).toBe(false);
+    expect(plan.totals()).toEqual({ count: 0, raw: 0, kept: 0 });
   });
 
   test("replaces an indexed result by its stub with its summary", () => {
     const one = record("c1");
     const plan = planOf(summary("what it said", "t1", "c1@2"), index(one), FRONTIER);
     const text = callStub({ shortId: "t1", record: one }, { text: "what it said" });
-    expect([...plan.replacements.values()]).toMatchObject([{ occurrenceKey: "c1@2", text }]);
-    expect([...plan.toolCallIds]).toEqual(["c1"]);
-    expect(plan.sizes).toEqual({ raw: 3000, kept: text.length });
+    expect(plan.isEmpty).toBe(false);
+    expect(plan.replacements.get("c1@2")).toEqual({ occurrenceKey: "c1@2", text, eager: false });
+    expect(plan.replacements.get("c1@3")).toBeUndefined();
+    expect(plan.replacements.get("c1")).toBeUndefined();
+    expect(plan.totals()).toEqual({ count: 1, raw: 3000, kept: text.length });
   });
 
   test("leaves out a stub that would be no shorter than its original", () => {
     const plan = planOf(index(record("c1", { resultText: "x".repeat(60) })), FRONTIER);
-    expect(plan.replacements.size).toBe(0);
-    expect(plan.sizes).toEqual({ raw: 0, kept: 0 });
+    expect(plan.replacements.has("c1@2")).toBe(false);
+    expect(plan.totals()).toEqual({ count: 0, raw: 0, kept: 0 });
   });
 
   test("leaves out a stub whose summary makes it longer than its original", () => {
     const long = summary("y".repeat(3000), "t1", "c1@2");
-    expect(planOf(long, index(record("c1")), FRONTIER).replacements.size).toBe(0);
+    expect(planOf(long, index(record("c1")), FRONTIER).replacements.has("c1@2")).toBe(false);
   });
 
   test("counts an image at its price", () => {
     const plan = planOf(index(record("c1", { resultText: "", resultImages: 1 })), FRONTIER);
-    expect(plan.sizes.raw).toBe(IMAGE_CHARS);
+    expect(plan.totals()).toMatchObject({ count: 1, raw: IMAGE_CHARS });
   });
 
   test("points from a repeat to its original", () => {
@@ -97,7 +98,7 @@ describe("buildRenderPlan", () => {
     const entry: [string, unknown] = [CUSTOM_TYPE_DEDUP_ALIAS, { ...alias, shortId: "t2" }];
     const plan = planOf(index(record("c1")), entry, FRONTIER);
     expect(plan.replacements.get("c2@5")?.text).toContain("t2 condensed: identical to t1 (");
-    expect(plan.toolCallIds).toContain("c2");
+    expect(plan.totals().count).toBe(2);
   });
 
   test("says where the blob of a spilled result is now, and so does a repeat of it", () => {
@@ -114,12 +115,18 @@ describe("buildRenderPlan", () => {
   test("knows which replacements go by the bare id of an earlier release", () => {
     const bare = record("c1", { resultTimestamp: undefined });
     const plan = planOf(index(bare, record("c2")), FRONTIER);
-    expect([...plan.replacements.keys()]).toEqual(["c1", "c2@2"]);
+    expect(plan.replacements.has("c1")).toBe(true);
+    expect(plan.replacements.has("c2@2")).toBe(true);
     expect([...plan.bareIds]).toEqual(["c1"]);
   });
 
-  test("is the same for the same entries", () => {
+  test("says the same each time it is asked, whatever is asked first", () => {
     const entries = [summary("text", "t1", "c1@2"), index(record("c1"), record("c2")), FRONTIER];
-    expect(planOf(...entries)).toEqual(planOf(...entries));
+    const [one, other] = [planOf(...entries), planOf(...entries)];
+    const totals = other.totals();
+    for (const key of ["c2@2", "c1@2", "c1@2"]) {
+      expect(one.replacements.get(key)).toEqual(other.replacements.get(key));
+    }
+    expect(one.totals()).toEqual(totals);
   });
 });

@@ -1,4 +1,7 @@
-/** What the `context` handler does to each message, computed once per epoch from what the entries say. */
+/**
+ * What the `context` handler does to each message: fixed for an epoch by what the entries say, and worked out for a
+ * message when it is first met, since most of a long session stands in compressed chains and never is.
+ */
 import type { RenderedChain } from "../chain-range-prune.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { ContextPruneConfig, ToolCallRecord } from "../types.js";
@@ -17,24 +20,26 @@ export interface Replacement {
   eager: boolean;
 }
 
+/** Replacements by occurrence key. */
+export type Replacements = Pick<ReadonlyMap<string, Replacement>, "get" | "has">;
+
 /** Frozen between two flushes: nothing in it depends on a clock, a live count or the tail of the conversation. */
 export interface RenderPlan {
-  /** Replacements by occurrence key. */
-  replacements: ReadonlyMap<string, Replacement>;
-  /** Ids with a replacement, so that a result that has none is passed over without building its key. */
-  toolCallIds: ReadonlySet<string>;
+  replacements: Replacements;
+  /** Nothing has been condensed. */
+  isEmpty: boolean;
   /** Ids of records from before occurrence keys: they hold only while a single result has the id. */
   bareIds: ReadonlySet<string>;
   /** Occurrences that each summary message of an earlier release speaks of, by its text. */
   legacySummaries: ReadonlyMap<string, readonly string[]>;
-  /** Characters of all that is replaced, before and after. */
-  sizes: { raw: number; kept: number };
-  /** How the arguments of finished calls are condensed, by occurrence of their result. */
-  arguments: ReadonlyMap<string, ArgumentOptions>;
+  /** How the arguments of the call behind an occurrence are condensed; `undefined` where they stay. */
+  argumentsOf(key: string): ArgumentOptions | undefined;
   /** Active chains with their bodies, oldest first. */
   chains: readonly RenderedChain[];
   /** The closing reply of a compressed chain loses its thinking. */
   stripFinalAssistantThinking: boolean;
+  /** Number of results with a stub, and their characters before and after. Looks at all of them once. */
+  totals(): { count: number; raw: number; kept: number };
 }
 
 /** What the plan is made from besides the entries. */
@@ -51,60 +56,99 @@ export interface PlanOptions {
 
 /** Builds the plan of an epoch. */
 export function buildRenderPlan(state: CommittedState, options: PlanOptions): RenderPlan {
-  const { locateBlob, stripFinalAssistantThinking } = options;
-  const replacements = new Map<string, Replacement>();
-  const toolCallIds = new Set<string>();
-  const bareIds = new Set<string>();
-  const sizes = { raw: 0, kept: 0 };
-  const add = (key: string, toolCallId: string, raw: number, text: string, eager: boolean) => {
-    if (!isWorthwhile(text.length, raw)) return;
-    sizes.raw += raw;
-    sizes.kept += text.length;
-    replacements.set(key, { occurrenceKey: key, text, eager });
-    toolCallIds.add(toolCallId);
-    if (key === toolCallId) bareIds.add(key);
-  };
-  for (const [key, call] of state.calls) {
-    const { record } = call;
-    const spilled = record.spillPath !== undefined;
-    const stub = spilled ? spillStub(call, locateBlob(record)) : callStub(call, state.summaries.get(key));
-    add(key, record.toolCallId, recordChars(record), stub, spilled);
-  }
-  for (const [key, duplicate] of state.duplicates) {
-    const { record } = duplicate.original;
-    const stub = duplicateStub(duplicate, record.spillPath === undefined ? undefined : locateBlob(record));
-    add(key, duplicate.toolCallId, recordChars(record), stub, duplicate.eager);
-  }
-  for (const { occurrenceKey, toolCallId, text } of state.pointers.values()) {
-    replacements.set(occurrenceKey, { occurrenceKey, text, eager: false });
-    toolCallIds.add(toolCallId);
-  }
+  const replacements = new StubbedResults(state, options.locateBlob);
   return {
     replacements,
-    toolCallIds,
-    bareIds,
+    isEmpty: state.calls.size + state.duplicates.size + state.pointers.size === 0,
+    bareIds: bareIdsOf(state),
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
-    sizes,
-    arguments: argumentPlan(state, options),
+    argumentsOf: (key) => argumentOptions(key, state, options),
     chains: renderChains(state, options),
-    stripFinalAssistantThinking,
+    stripFinalAssistantThinking: options.stripFinalAssistantThinking,
+    totals: () => replacements.totals(),
   };
 }
 
+/** Stubs of results, each made when it is first asked for. */
+class StubbedResults implements Replacements {
+  private known: { count: number; raw: number; kept: number } | undefined;
+  private readonly made = new Map<string, Replacement | undefined>();
+
+  constructor(
+    private readonly state: CommittedState,
+    private readonly locateBlob: LocateBlob,
+  ) {}
+
+  get(key: string): Replacement | undefined {
+    if (this.made.has(key)) return this.made.get(key);
+    const { calls, duplicates, pointers } = this.state;
+    if (!calls.has(key) && !duplicates.has(key) && !pointers.has(key)) return undefined;
+    const { text, raw, eager } = this.textFor(key);
+    const replacement =
+      text !== undefined && isWorthwhile(text.length, raw) ? { occurrenceKey: key, text, eager } : undefined;
+    this.made.set(key, replacement);
+    return replacement;
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined;
+  }
+
+  totals(): { count: number; raw: number; kept: number } {
+    if (this.known) return this.known;
+    const totals = { count: 0, raw: 0, kept: 0 };
+    for (const keys of [this.state.calls.keys(), this.state.duplicates.keys()]) {
+      for (const key of keys) {
+        const { text, raw } = this.textFor(key);
+        if (text === undefined || !isWorthwhile(text.length, raw)) continue;
+        totals.count += 1;
+        totals.raw += raw;
+        totals.kept += text.length;
+      }
+    }
+    this.known = totals;
+    return totals;
+  }
+
+  /** A pointer has been judged against its result when it was written, so it counts as worthwhile. */
+  private textFor(key: string): { text: string | undefined; raw: number; eager: boolean } {
+    const { calls, duplicates, summaries, pointers } = this.state;
+    const pointer = pointers.get(key);
+    if (pointer) return { text: pointer.text, raw: Number.POSITIVE_INFINITY, eager: false };
+    const call = calls.get(key);
+    if (call) {
+      const { record } = call;
+      const eager = record.spillPath !== undefined;
+      const text = eager ? spillStub(call, this.locateBlob(record)) : callStub(call, summaries.get(key));
+      return { text, raw: recordChars(record), eager };
+    }
+    const duplicate = duplicates.get(key);
+    if (!duplicate) return { text: undefined, raw: 0, eager: false };
+    const { record } = duplicate.original;
+    const path = record.spillPath === undefined ? undefined : this.locateBlob(record);
+    return { text: duplicateStub(duplicate, path), raw: recordChars(record), eager: duplicate.eager };
+  }
+}
+
+function bareIdsOf({ calls, duplicates }: CommittedState): Set<string> {
+  const ids = new Set<string>();
+  for (const [key, { record }] of calls) if (key === record.toolCallId) ids.add(key);
+  for (const [key, { toolCallId }] of duplicates) if (key === toolCallId) ids.add(key);
+  return ids;
+}
+
 /** Failed calls wait until a frontier has purged them; all others go with their stubs. */
-function argumentPlan(
+function argumentOptions(
+  key: string,
   { calls, duplicates, purged }: CommittedState,
   { condenseArgs, purgeErrors }: Pick<PlanOptions, "condenseArgs" | "purgeErrors">,
-): Map<string, ArgumentOptions> {
-  const plan = new Map<string, ArgumentOptions>();
-  const add = (key: string, ref: string, isError: boolean) => {
-    if (isError ? purgeErrors.enabled && purged.has(key) : condenseArgs.enabled) {
-      plan.set(key, { ref, minStringChars: isError ? purgeErrors.minArgChars : condenseArgs.minStringChars });
-    }
-  };
-  for (const [key, { shortId, record }] of calls) add(key, shortId, record.isError);
-  for (const [key, { shortId, original }] of duplicates) {
-    if (shortId !== undefined) add(key, shortId, original.record.isError);
-  }
-  return plan;
+): ArgumentOptions | undefined {
+  const call = calls.get(key);
+  const duplicate = duplicates.get(key);
+  const ref = call ? call.shortId : duplicate?.shortId;
+  if (ref === undefined) return undefined;
+  const isError = (call ?? duplicate?.original)?.record.isError === true;
+  if (!isError) return condenseArgs.enabled ? { ref, minStringChars: condenseArgs.minStringChars } : undefined;
+  const isDue = purgeErrors.enabled && purged.has(key);
+  return isDue ? { ref, minStringChars: purgeErrors.minArgChars } : undefined;
 }

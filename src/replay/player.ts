@@ -52,7 +52,7 @@ export async function play(options: PlayOptions): Promise<void> {
 
 class Player {
   private readonly pruner: ReplayPruner | undefined;
-  private readonly progress = { userTurns: 0, requests: 0, requestsThisTurn: 0 };
+  private readonly progress = { userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 };
 
   constructor(
     private readonly options: PlayOptions,
@@ -86,6 +86,7 @@ class Player {
     if (this.options.compactions === "simulated") this.compactIfDue(reply.timestamp);
     await this.pruner?.beforeRequest(reply.timestamp);
     const messages = this.rendered();
+    if (this.progress.requests > 0 && this.options.meter.isCold(reply.timestamp)) this.progress.coldRequests += 1;
     this.options.meter.request(messages, reply);
     this.progress.requests += 1;
     this.progress.requestsThisTurn += 1;

@@ -2,9 +2,16 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { prepareChains } from "../chain-flush.js";
-import { decideFlush, expectedRequests, type FlushForecast, type Rates, type SessionProgress } from "../economics.js";
+import {
+  decideFlush,
+  expectedReads,
+  type FlushDecision,
+  type FlushForecast,
+  type Rates,
+  type SessionProgress,
+} from "../economics.js";
 import { commitFlush, prepareFlush } from "../flush.js";
-import { forecastChains, forecastStubs, forecastSummarizer, type RewriteForecast } from "../flush-forecast.js";
+import { forecastChains, forecastStubs, forecastSummarizer, joinForecasts, type RewriteForecast } from "../flush-forecast.js";
 import { isAnswer } from "../messages.js";
 import { spillOversized } from "../oversized.js";
 import { createProtection, type Protection } from "../protection.js";
@@ -41,6 +48,13 @@ export interface ReplayPrunerOptions {
 interface FlushWork {
   messages: readonly AgentMessage[];
   pending: readonly CapturedBatch[];
+}
+
+/** What a flush does about closed chains; by default what the settings say. */
+interface ChainOrder {
+  /** Compress every chain behind the window, also where nothing else is to be condensed. */
+  all?: true;
+  none?: true;
 }
 
 /** One session. The handlers are called in the order in which the host would. */
@@ -118,16 +132,18 @@ export class ReplayPruner {
     return { messages, pending: this.state.pending(messages, { batchingMode, isProtected: this.isProtected }) };
   }
 
-  private async flush({ messages, pending }: FlushWork, chains = this.options.config.chainCompression): Promise<void> {
+  private async flush({ messages, pending }: FlushWork, chains: ChainOrder = {}): Promise<void> {
     const { config, standIn, surroundings } = this.options;
     const { indexer, append } = this.state;
-    if (pending.length === 0 && !indexer.hasUncommitted()) return;
+    const chainsAlone = chains.all === true;
+    if (pending.length === 0 && !chainsAlone && !indexer.hasUncommitted()) return;
+    const enabled = config.chainCompression.enabled && chains.none !== true;
     const prepared = await prepareFlush(pending, {
       indexer,
-      config: { ...config, chainCompression: chains },
+      config: { ...config, chainCompression: { ...config.chainCompression, enabled } },
       isRecovery: (call) => this.state.isRecovery(call),
       summarize: standIn.summarize,
-      chains: { messages, isProtected: this.isProtected, fuse: standIn.fuse },
+      chains: { messages, isProtected: this.isProtected, fuse: standIn.fuse, all: chains.all },
     });
     const report = commitFlush(prepared, {
       indexer,
@@ -142,22 +158,24 @@ export class ReplayPruner {
     surroundings.onFlush();
   }
 
-  /** Flushes where that is cheaper than to go on; chains that do not pay are left for another time. */
+  /** Flushes where that is cheaper than to go on; chains come along where that is cheaper still. */
   private async flushIfItPays(messages: readonly AgentMessage[], requestAt: number | undefined): Promise<void> {
     const work = this.workIn(messages);
-    if (work.pending.length === 0) return;
     const { config, standIn, summaryShare, surroundings } = this.options;
-    const sizes = { ...config, summaryShare };
     const rendered = this.render([...messages]);
-    const stubs = forecastStubs(rendered, work.pending, sizes);
-    const cost = standIn.isFree ? 0 : surroundings.summarizerCost(forecastSummarizer(work.pending, sizes));
-    if (!this.decide(stubs, requestAt, cost)) return;
+    const forecastConfig = { ...config, summaryShare };
+    const stubs = forecastStubs(rendered, work.pending, forecastConfig);
+    const tokens = forecastSummarizer(work.pending, forecastConfig);
+    const summarizerCost = standIn.isFree ? 0 : surroundings.summarizerCost(tokens);
+    const alone = this.decide(stubs, requestAt, summarizerCost);
     const ranges = await this.eligibleChains(messages);
-    const chains = forecastChains(rendered, ranges, summaryShare);
-    // What the stubs rewrite anyway is not charged to the chains.
-    const extra = { ...chains, keptTokens: Math.max(0, chains.keptTokens - stubs.keptTokens) };
-    const enabled = config.chainCompression.enabled && this.decide(extra, requestAt, 0);
-    await this.flush(work, { ...config.chainCompression, enabled });
+    const { rollingWindow } = config.chainCompression;
+    const chains = forecastChains(rendered, ranges, { summaryShare, rollingWindow });
+    const both = { ...joinForecasts(stubs, chains), carriedTokens: chains.carriedTokens };
+    const together = this.decide(both, requestAt, summarizerCost);
+    const chainsPay = ranges.length > 0 && together.savings - together.price > alone.savings - alone.price;
+    if (chainsPay && together.flush) await this.flush(work, { all: true });
+    else if (alone.flush) await this.flush(work, { none: true });
   }
 
   private async eligibleChains(messages: readonly AgentMessage[]): Promise<readonly ChainRange[]> {
@@ -168,22 +186,29 @@ export class ReplayPruner {
       indexer: this.state.indexer,
       isPending: () => false,
       summaryOf: () => undefined,
+      all: true,
     });
     return ranges;
   }
 
-  private decide(rewrite: RewriteForecast, requestAt: number | undefined, summarizerCost: number): boolean {
+  private decide(
+    rewrite: RewriteForecast & { carriedTokens?: number },
+    requestAt: number | undefined,
+    summarizerCost: number,
+  ): FlushDecision {
     const { surroundings } = this.options;
     const usage = surroundings.usage();
     const windowShare = usage && usage.tokens !== null ? usage.tokens / usage.contextWindow : undefined;
+    const prices = surroundings.rates();
     const forecast: FlushForecast = {
       clearedTokens: rewrite.clearedTokens,
       keptTokens: rewrite.keptTokens,
-      expectedRequests: expectedRequests(surroundings.progress()),
-      prices: surroundings.rates(),
+      carriedTokens: rewrite.carriedTokens,
+      expectedRequests: expectedReads(surroundings.progress(), prices),
+      prices,
       summarizerCost,
       cacheIsCold: requestAt !== undefined && surroundings.isCacheCold(requestAt),
     };
-    return decideFlush(forecast, windowShare).flush;
+    return decideFlush(forecast, windowShare);
   }
 }

@@ -12,10 +12,9 @@ export interface EntrySource {
 /** What `sync` found: nothing new, entries appended from an index on, or another path (a tree move). */
 export type BranchChange = { kind: "same" } | { kind: "appended"; from: number } | { kind: "moved" };
 
-/** Mirror of the path from the root to the leaf. Costs the length of the change, not of the branch. */
+/** Mirror of the path from the root to the leaf. Following an append costs what was appended, a move the whole path. */
 export class BranchView {
   private path: SessionEntry[] = [];
-  private readonly positions = new Map<string, number>();
 
   /** Entries from the root to the leaf. */
   get entries(): readonly SessionEntry[] {
@@ -25,25 +24,26 @@ export class BranchView {
   /** Follows the leaf of `source`. */
   sync(source: EntrySource): BranchChange {
     const leafId = source.getLeafId();
-    if (leafId === (this.path.at(-1)?.id ?? null)) return { kind: "same" };
+    const known = this.path.at(-1)?.id ?? null;
+    if (leafId === known) return { kind: "same" };
 
     const added: SessionEntry[] = [];
     let cursor: string | null = leafId;
-    while (cursor !== null && !this.positions.has(cursor)) {
+    while (cursor !== null && cursor !== known) {
       const entry = source.getEntry(cursor);
+      // A parent that is missing from the file starts the branch, as it does for the host.
       if (!entry) break;
       added.push(entry);
       cursor = entry.parentId;
     }
-    // A parent that is missing from the file starts the branch, as it does for the host.
-    const keep = cursor === null ? 0 : (this.positions.get(cursor) ?? -1) + 1;
-    const moved = keep < this.path.length;
-    for (const dropped of this.path.splice(keep)) this.positions.delete(dropped.id);
-    for (const entry of added.reverse()) {
-      this.positions.set(entry.id, this.path.length);
-      this.path.push(entry);
+    added.reverse();
+    if (known !== null && cursor !== known) {
+      this.path = added;
+      return { kind: "moved" };
     }
-    return moved ? { kind: "moved" } : { kind: "appended", from: keep };
+    const from = this.path.length;
+    for (const entry of added) this.path.push(entry);
+    return { kind: "appended", from };
   }
 }
 

@@ -3,8 +3,8 @@
  * damaged disks write it, so every entry is validated here once and nowhere else.
  */
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { type TSchema, Type } from "typebox";
-import { Value } from "typebox/value";
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { isRecord } from "../json.js";
 import {
   type ChainCompressionEntry,
@@ -28,93 +28,109 @@ import {
 const Count = Type.Integer({ minimum: 0 });
 const Ref = Type.String({ pattern: "^[tb][0-9]{1,9}$" });
 
-const RecordSchema = Type.Object({
-  toolCallId: Type.String(),
-  toolName: Type.String(),
-  args: Type.Record(Type.String(), Type.Unknown()),
-  resultText: Type.String(),
-  isError: Type.Boolean(),
-  turnIndex: Type.Number(),
-  timestamp: Type.Number(),
-  resultTimestamp: Type.Optional(Type.Number()),
-  resultChars: Type.Optional(Count),
-  resultImages: Type.Optional(Count),
-  outcome: Type.Optional(Type.String()),
-  contentHash: Type.Optional(Type.String()),
-  spillPath: Type.Optional(Type.String()),
-  spillBytes: Type.Optional(Count),
-  spillLines: Type.Optional(Count),
-  resultPreview: Type.Optional(Type.String()),
-});
+const RecordSchema = Compile(
+  Type.Object({
+    toolCallId: Type.String(),
+    toolName: Type.String(),
+    args: Type.Record(Type.String(), Type.Unknown()),
+    resultText: Type.String(),
+    isError: Type.Boolean(),
+    turnIndex: Type.Number(),
+    timestamp: Type.Number(),
+    resultTimestamp: Type.Optional(Type.Number()),
+    resultChars: Type.Optional(Count),
+    resultImages: Type.Optional(Count),
+    outcome: Type.Optional(Type.String()),
+    contentHash: Type.Optional(Type.String()),
+    spillPath: Type.Optional(Type.String()),
+    spillBytes: Type.Optional(Count),
+    spillLines: Type.Optional(Count),
+    resultPreview: Type.Optional(Type.String()),
+  }),
+);
 
-const RefSchema = Type.Object({
-  shortId: Ref,
-  toolCallId: Type.String(),
-  resultTimestamp: Type.Optional(Type.Number()),
-});
+const RefSchema = Compile(
+  Type.Object({
+    shortId: Ref,
+    toolCallId: Type.String(),
+    resultTimestamp: Type.Optional(Type.Number()),
+  }),
+);
 
-const SummarySchema = Type.Object({
-  text: Type.String(),
-  parts: Type.Array(Type.Object({ shortId: Ref, occurrenceKey: Type.String(), text: Type.String() })),
-  occurrenceKeys: Type.Array(Type.String()),
-  model: Type.String(),
-});
+const SummarySchema = Compile(
+  Type.Object({
+    text: Type.String(),
+    parts: Type.Array(Type.Object({ shortId: Ref, occurrenceKey: Type.String(), text: Type.String() })),
+    occurrenceKeys: Type.Array(Type.String()),
+    model: Type.String(),
+  }),
+);
 
-const AliasSchema = Type.Object({
-  newToolCallId: Type.String(),
-  newResultTimestamp: Type.Optional(Type.Number()),
-  originalToolCallId: Type.String(),
-  originalResultTimestamp: Type.Optional(Type.Number()),
-  contentHash: Type.Optional(Type.String()),
-  shortId: Type.Optional(Ref),
-  eager: Type.Optional(Type.Literal(true)),
-});
+const AliasSchema = Compile(
+  Type.Object({
+    newToolCallId: Type.String(),
+    newResultTimestamp: Type.Optional(Type.Number()),
+    originalToolCallId: Type.String(),
+    originalResultTimestamp: Type.Optional(Type.Number()),
+    contentHash: Type.Optional(Type.String()),
+    shortId: Type.Optional(Ref),
+    eager: Type.Optional(Type.Literal(true)),
+  }),
+);
 
-const FrontierSchema = Type.Object({
-  lastAttemptedToolCallId: Type.Union([Type.String(), Type.Null()]),
-  lastAttemptedResultTimestamp: Type.Optional(Type.Number()),
-  skippedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
-  purgedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
-  pointers: Type.Optional(
-    Type.Array(Type.Object({ toolCallId: Type.String(), occurrenceKey: Type.String(), text: Type.String() })),
-  ),
-  attemptedBatchCount: Count,
-  attemptedToolCallCount: Count,
-  rawCharCount: Count,
-  summaryCharCount: Count,
-  outcome: Type.Union([
-    Type.Literal("summarized"),
-    Type.Literal("skipped-oversized"),
-    Type.Literal("skipped-deduped"),
-    Type.Literal("skipped-trivial"),
-  ]),
-});
+const FrontierSchema = Compile(
+  Type.Object({
+    lastAttemptedToolCallId: Type.Union([Type.String(), Type.Null()]),
+    lastAttemptedResultTimestamp: Type.Optional(Type.Number()),
+    skippedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+    purgedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+    pointers: Type.Optional(
+      Type.Array(Type.Object({ toolCallId: Type.String(), occurrenceKey: Type.String(), text: Type.String() })),
+    ),
+    attemptedBatchCount: Count,
+    attemptedToolCallCount: Count,
+    rawCharCount: Count,
+    summaryCharCount: Count,
+    outcome: Type.Union([
+      Type.Literal("summarized"),
+      Type.Literal("skipped-oversized"),
+      Type.Literal("skipped-deduped"),
+      Type.Literal("skipped-trivial"),
+    ]),
+  }),
+);
 
-const ChainSchema = Type.Object({
-  blockId: Type.String({ pattern: "^b[0-9]{1,9}$" }),
-  startUserTimestamp: Type.Number(),
-  finalAssistantTimestamp: Type.Number(),
-  droppedToolCallIds: Type.Array(Type.String()),
-  droppedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
-  toolRefs: Type.Array(Ref),
-  compressedAt: Type.Number(),
-  protectedToolCallIds: Type.Optional(Type.Array(Type.String())),
-  protectedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
-  rangeSummaryText: Type.Optional(Type.String()),
-  bodySource: Type.Optional(Type.Union([Type.Literal("summaries"), Type.Literal("fused"), Type.Literal("mechanical")])),
-  interrupted: Type.Optional(Type.Literal(true)),
-  active: Type.Optional(Type.Boolean()),
-});
+const ChainSchema = Compile(
+  Type.Object({
+    blockId: Type.String({ pattern: "^b[0-9]{1,9}$" }),
+    startUserTimestamp: Type.Number(),
+    finalAssistantTimestamp: Type.Number(),
+    droppedToolCallIds: Type.Array(Type.String()),
+    droppedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+    toolRefs: Type.Array(Ref),
+    compressedAt: Type.Number(),
+    protectedToolCallIds: Type.Optional(Type.Array(Type.String())),
+    protectedOccurrenceKeys: Type.Optional(Type.Array(Type.String())),
+    rangeSummaryText: Type.Optional(Type.String()),
+    bodySource: Type.Optional(
+      Type.Union([Type.Literal("summaries"), Type.Literal("fused"), Type.Literal("mechanical")]),
+    ),
+    interrupted: Type.Optional(Type.Literal(true)),
+    active: Type.Optional(Type.Boolean()),
+  }),
+);
 
-const StatsSchema = Type.Object({
-  totalInputTokens: Type.Number({ minimum: 0 }),
-  totalOutputTokens: Type.Number({ minimum: 0 }),
-  totalCost: Type.Number({ minimum: 0 }),
-  callCount: Count,
-  failedCallCount: Type.Optional(Count),
-});
+const StatsSchema = Compile(
+  Type.Object({
+    totalInputTokens: Type.Number({ minimum: 0 }),
+    totalOutputTokens: Type.Number({ minimum: 0 }),
+    totalCost: Type.Number({ minimum: 0 }),
+    callCount: Count,
+    failedCallCount: Type.Optional(Count),
+  }),
+);
 
-const DiagnosticSchema = Type.Object({ kind: Type.String(), detail: Type.String() });
+const DiagnosticSchema = Compile(Type.Object({ kind: Type.String(), detail: Type.String() }));
 
 /** One of the extension's own entries, read back and validated. */
 export type OwnEntry =
@@ -145,19 +161,19 @@ function readCustom(customType: string, data: unknown): OwnEntry | undefined {
     case CUSTOM_TYPE_INDEX:
       return readIndex(data);
     case CUSTOM_TYPE_SUMMARY:
-      return Value.Check(SummarySchema, data) ? { kind: "summary", data } : invalid(customType);
+      return SummarySchema.Check(data) ? { kind: "summary", data } : invalid(customType);
     case CUSTOM_TYPE_DEDUP_ALIAS:
-      return Value.Check(AliasSchema, data) ? { kind: "alias", data } : invalid(customType);
+      return AliasSchema.Check(data) ? { kind: "alias", data } : invalid(customType);
     case CUSTOM_TYPE_CHAIN:
-      return Value.Check(ChainSchema, data) ? { kind: "chain", data } : invalid(customType);
+      return ChainSchema.Check(data) ? { kind: "chain", data } : invalid(customType);
     case CUSTOM_TYPE_FRONTIER:
-      return Value.Check(FrontierSchema, data) ? { kind: "frontier", data } : invalid(customType);
+      return FrontierSchema.Check(data) ? { kind: "frontier", data } : invalid(customType);
     case CUSTOM_TYPE_STATS:
-      return Value.Check(StatsSchema, data)
+      return StatsSchema.Check(data)
         ? { kind: "stats", data: { ...data, failedCallCount: data.failedCallCount ?? 0 } }
         : invalid(customType);
     case CUSTOM_TYPE_DIAGNOSTIC:
-      return Value.Check(DiagnosticSchema, data) ? { kind: "diagnostic", data } : invalid(customType);
+      return DiagnosticSchema.Check(data) ? { kind: "diagnostic", data } : invalid(customType);
     default:
       return undefined;
   }
@@ -185,6 +201,6 @@ function readLegacySummary(content: unknown, details: unknown, timestamp: number
   return refs.length > 0 ? { kind: "legacy-summary", text: content, refs, timestamp } : invalid(CUSTOM_TYPE_SUMMARY);
 }
 
-function valid<T>(schema: TSchema, values: readonly unknown[]): T[] {
-  return values.filter((value): value is T => Value.Check(schema, value));
+function valid<T>(schema: { Check(value: unknown): boolean }, values: readonly unknown[]): T[] {
+  return values.filter((value): value is T => schema.Check(value));
 }

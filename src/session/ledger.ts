@@ -5,7 +5,9 @@
 import { occurrenceKey } from "../messages.js";
 import type {
   ChainCompressionEntry,
+  DedupAliasEntryData,
   FrontierEntryData,
+  IndexEntryData,
   RecoveryPointer,
   SummaryEntryData,
   SummaryToolCallRef,
@@ -60,10 +62,12 @@ export interface CommittedState {
   pointers: ReadonlyMap<string, RecoveryPointer>;
 }
 
-/** Finds the file's calls and repeats by occurrence. */
+/** What the file knows beyond the branch. */
 export interface CallLookup {
-  callOf(key: string): IndexedCall | undefined;
-  duplicateOf(key: string): DuplicateCall | undefined;
+  /** The call that an occurrence key names, or the original of a repeat. */
+  originalOf(key: string): IndexedCall | undefined;
+  /** The ref of a record whose entry gives it none. */
+  refOf(key: string): string | undefined;
 }
 
 /** The fold of one branch. */
@@ -87,11 +91,11 @@ export class BranchLedger implements CommittedState {
   fold(own: OwnEntry): boolean {
     switch (own.kind) {
       case "index":
-        return own.data.toolCalls.map((record) => this.foldRecord(record)).some(Boolean);
+        return this.foldIndex(own.data);
       case "alias":
         return this.apply(
           occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp),
-          (key) => this.commitDuplicate(key),
+          (key) => this.commitDuplicate(key, own.data),
           own.data.eager === true,
         );
       case "summary":
@@ -125,10 +129,19 @@ export class BranchLedger implements CommittedState {
     return key === undefined ? undefined : this.calls.get(key);
   }
 
-  /** A spilled result must not go out whole, so its record does not wait for a frontier. */
-  private foldRecord(record: ToolCallRecord): boolean {
-    const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
-    return this.apply(key, () => this.commitCall(key), record.spillPath !== undefined);
+  /**
+   * Records and refs are taken from the branch's own entry, whatever another branch has made of the same result, so that a
+   * fork, which holds no other branch, renders alike. A spilled result must not go out whole, so its record does not wait
+   * for a frontier.
+   */
+  private foldIndex({ toolCalls, refs }: IndexEntryData): boolean {
+    const given = new Map(refs.map((ref) => [occurrenceKey(ref.toolCallId, ref.resultTimestamp), ref.shortId]));
+    const changes = toolCalls.map((record) => {
+      const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
+      const commit = () => this.commitCall(key, given.get(key) ?? this.lookup.refOf(key), record);
+      return this.apply(key, commit, record.spillPath !== undefined);
+    });
+    return changes.some(Boolean);
   }
 
   /**
@@ -166,17 +179,20 @@ export class BranchLedger implements CommittedState {
     for (const pointer of frontier.pointers ?? []) this.pointers.set(pointer.occurrenceKey, pointer);
   }
 
-  private commitCall(key: string): void {
-    const call = this.lookup.callOf(key);
-    if (!call) return;
-    this.calls.set(key, call);
-    const hash = call.record.contentHash;
+  private commitCall(key: string, shortId: string | undefined, record: ToolCallRecord): void {
+    if (shortId === undefined || this.calls.has(key)) return;
+    this.calls.set(key, { occurrenceKey: key, shortId, record });
+    const hash = record.contentHash;
     if (hash !== undefined && !this.keysByHash.has(hash)) this.keysByHash.set(hash, key);
   }
 
-  private commitDuplicate(key: string): void {
-    const duplicate = this.lookup.duplicateOf(key);
-    if (duplicate) this.duplicates.set(key, duplicate);
+  private commitDuplicate(key: string, data: DedupAliasEntryData): void {
+    const originalKey = occurrenceKey(data.originalToolCallId, data.originalResultTimestamp);
+    const original =
+      this.calls.get(originalKey) ?? this.duplicates.get(originalKey)?.original ?? this.lookup.originalOf(originalKey);
+    if (!original || this.duplicates.has(key)) return;
+    const { newToolCallId: toolCallId, shortId, eager } = data;
+    this.duplicates.set(key, { occurrenceKey: key, toolCallId, shortId, original, eager: eager === true });
   }
 
   private commitSummary(data: SummaryEntryData): void {

@@ -41,7 +41,7 @@ export class SummarizerStats {
   /** Appends the totals where they have changed since the last time. */
   save(append: (customType: string, data: unknown) => void): void {
     if (!this.unsaved) return;
-    this.unsaved = false;
     append(CUSTOM_TYPE_STATS, this.totals);
+    this.unsaved = false;
   }
 }

@@ -37,12 +37,12 @@ export function contextChart(
   const barWidth = Math.min(60, width - labelWidth - SIZES_WIDTH - 2);
   const rows = shares.map((share) => row(share, longest, { labelWidth, barWidth }, paint, width));
   const all: Share = { kind: "other", before, after };
-  const total = row(all, before, { labelWidth, barWidth: 0 }, paint, width, "Total").replace(/\s+$/, "");
+  const total = row(all, before, { labelWidth, barWidth }, paint, width, "Total");
   const legend = barWidth >= MIN_BAR_WIDTH ? "█ sent  ░ kept out. " : "";
   return [
     ...rows,
     "",
-    barWidth >= MIN_BAR_WIDTH ? total : total,
+    total,
     "",
     ...wrapped(paint.fg("dim", `${legend}Tokens, estimated; the definitions of tools are not counted.`), width),
     ...hostLine(host, paint, width),
@@ -66,7 +66,8 @@ function row(
   const percent = paint.fg("success", padded(saving(share.before, share.after), 6, "right"));
   const sizes = `${before}${arrow}${after}${percent}`;
   if (barWidth < MIN_BAR_WIDTH) return padded(`${label} ${sizes}`, width);
-  return `${label} ${bar(share, longest, barWidth, color, paint)} ${sizes}`;
+  const middle = title === "Total" ? " ".repeat(barWidth) : bar(share, longest, barWidth, color, paint);
+  return `${label} ${middle} ${sizes}`;
 }
 
 function bar({ before, after }: Share, longest: number, width: number, color: Color, paint: Paint): string {

@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../context-metrics.js";
-import { isAssistant, isDropped, isToolResult, occurrenceKey, toolCallsOf } from "../messages.js";
+import { isAssistant, isDropped, isToolResult, occurrenceKey, textOf, toolCallsOf } from "../messages.js";
 import type { ContextView } from "../runtime.js";
 
 /** Kinds of content, in the order in which they are shown. */
@@ -36,6 +36,10 @@ export interface ContextShares {
   after: number;
 }
 
+/** How the message begins that stands for a compressed chain, and the protected output in it. */
+const CHAIN_START = "<compressed-chain ";
+const PROTECTED_OUTPUT = /<protected-output[ >][\s\S]*?<\/protected-output>/g;
+
 type Totals = Map<ShareKind, number>;
 
 /** Counts both forms of the conversation. A result counts as the same kind in both, by what has become of it. */
@@ -61,7 +65,7 @@ function totalsOf(messages: readonly AgentMessage[], kindOf: (result: ToolResult
   const add = (kind: ShareKind, tokens: number) => totals.set(kind, (totals.get(kind) ?? 0) + tokens);
   for (const message of messages) {
     if (isToolResult(message)) add(kindOf(message), contentTokens(message.content));
-    else if (!isAssistant(message)) add(kindOfMessage(message), estimateMessageTokens(message));
+    else if (!isAssistant(message)) addOther(message, add);
     else if (!isDropped(message)) addReply(message.content, add);
   }
   return totals;
@@ -74,12 +78,16 @@ function addReply(content: readonly { type: string }[], add: (kind: ShareKind, t
   }
 }
 
-function kindOfMessage(message: AgentMessage): ShareKind {
-  if (message.role !== "user") return "other";
-  const { content } = message;
-  const text =
-    typeof content === "string" ? content : content.map((block) => (block.type === "text" ? block.text : "")).join("");
-  return text.startsWith("<compressed-chain ") ? "chains" : "user";
+function addOther(message: AgentMessage, add: (kind: ShareKind, tokens: number) => void): void {
+  const tokens = estimateMessageTokens(message);
+  const text = message.role === "user" ? textOf(message.content) : "";
+  if (!text.startsWith(CHAIN_START)) {
+    add(message.role === "user" ? "user" : "other", tokens);
+    return;
+  }
+  const kept = (text.match(PROTECTED_OUTPUT) ?? []).reduce((sum, block) => sum + estimateTextTokens(block), 0);
+  add("protected", kept);
+  add("chains", tokens - kept);
 }
 
 /** What has become of each result. */

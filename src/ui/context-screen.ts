@@ -5,6 +5,7 @@ import { framed } from "./frame.js";
 import type { Screen, Stage } from "./terminal.js";
 
 export class ContextScreen implements Screen {
+  readonly capturesViewportInput = true;
   constructor(
     private readonly shares: ContextShares,
     private readonly host: WindowFigures | undefined,

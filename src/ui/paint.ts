@@ -35,6 +35,7 @@ function trimmed(value: number): string {
 /** `−94%`; empty where nothing is saved. */
 export function saving(before: number, after: number): string {
   if (before <= 0 || after >= before) return "";
+  if (after <= 0) return "−100%";
   return `−${Math.min(99, Math.round((1 - after / before) * 100))}%`;
 }
 

@@ -1,22 +1,23 @@
 /** Every setting of the table in groups, with its help; changes are saved and applied at once. */
-import { fuzzyFilter, Input, matchesKey, visibleWidth } from "@mariozechner/pi-tui";
+import { fuzzyFilter, Input, matchesKey } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, SETTINGS } from "../config.js";
 import type { HostSnapshot } from "../host.js";
 import type { Pruner } from "../runtime.js";
 import type { Setting, SettingValue } from "../settings-rows.js";
-import { framed, windowStart } from "./frame.js";
-import { modelChoices, modelFacts } from "./model-facts.js";
-import { fit, padded, wrapped } from "./paint.js";
-import { type ChangeOutcome, cacheNote, changeSetting, settingValue } from "./settings-model.js";
+import { framed } from "./frame.js";
+import { modelChoices } from "./model-facts.js";
+import { wrapped } from "./paint.js";
+import { helpLines, settingLines } from "./settings-lines.js";
+import { type ChangeOutcome, changeSetting, settingValue } from "./settings-model.js";
 import type { Screen, Stage } from "./terminal.js";
 import { ValueEditor } from "./value-editor.js";
 
-const MAX_LABEL = 30;
 /** Rows around the list: rules, title, search, help, note, message, keys. */
 const ROWS_AROUND = 14;
 const MIN_LIST_ROWS = 5;
 
 export class SettingsScreen implements Screen {
+  readonly capturesViewportInput = true;
   focused = true;
   private readonly search = new Input();
   private matching: readonly Setting[] = SETTINGS;
@@ -133,70 +134,22 @@ export class SettingsScreen implements Screen {
     return framed({ title: setting?.label ?? "", body: [...help, ...editor.render(width)], keys }, theme, width);
   }
 
-  /** What is found is sorted by how well it fits, so its groups say nothing. */
-  private isSearching(): boolean {
-    return this.search.getValue() !== "";
-  }
-
   private listRows(): number {
     return Math.max(MIN_LIST_ROWS, this.stage.rows() - ROWS_AROUND);
   }
 
-  /** Settings under the headings of their groups; the window moves with the selection. */
   private renderList(width: number): string[] {
-    const { theme } = this.stage;
-    if (this.matching.length === 0) return [theme.fg("dim", "  No matching settings")];
-    const labelWidth = Math.min(
-      MAX_LABEL,
-      Math.max(...SETTINGS.map(({ label }) => visibleWidth(label))),
-      Math.floor(width / 2),
-    );
-    const lines: string[] = [];
-    let at = 0;
-    let group: string | undefined;
-    for (const [i, setting] of this.matching.entries()) {
-      if (setting.group !== group && !this.isSearching()) lines.push(fit(theme.fg("mdHeading", setting.group), width));
-      group = setting.group;
-      if (i === this.selected) at = lines.length;
-      lines.push(this.renderRow(setting, i === this.selected, labelWidth, width));
-    }
-    const size = this.listRows();
-    if (lines.length <= size) return lines;
-    // The first setting of all must not hide the heading above it.
-    const start = this.selected === 0 ? 0 : windowStart(at, size, lines.length);
-    const position = theme.fg("dim", `  (${this.selected + 1}/${this.matching.length})`);
-    return [...lines.slice(start, start + size), position];
-  }
-
-  private renderRow(setting: Setting, isSelected: boolean, labelWidth: number, width: number): string {
-    const { theme } = this.stage;
-    const label = padded(setting.label, labelWidth);
-    const value = this.shown(setting);
-    if (isSelected) return fit(`${theme.fg("accent", `→ ${label}`)}  ${theme.fg("accent", value)}`, width);
-    return fit(`  ${label}  ${theme.fg("muted", value)}`, width);
+    const { matching, selected } = this;
+    const rows = { matching, selected, settings: this.pruner.settings, grouped: this.search.getValue() === "" };
+    return settingLines(rows, this.listRows(), this.stage.theme, width);
   }
 
   private renderHelp(width: number): string[] {
-    const { theme } = this.stage;
     const setting = this.matching[this.selected];
-    if (!setting) return [];
-    const note = cacheNote(setting.key);
-    const facts =
-      setting.key === "summarizerModel" ? modelFacts(this.pruner.settings.summarizerModel, this.host) : undefined;
-    const preset = formatSetting(setting.key, setting.default);
-    return [
-      ...wrapped(theme.fg("dim", `${setting.help} ${setting.key}, default ${preset}.`), width, "  "),
-      ...(facts ? wrapped(theme.fg("muted", facts), width, "  ") : []),
-      ...(note ? wrapped(theme.fg("warning", note), width, "  ") : []),
-      ...(this.outcome ? wrapped(outcomeText(this.outcome, this.stage), width, "  ") : []),
-    ];
+    return setting ? helpLines(setting, this.pruner.settings, this.host, this.outcome, this.stage.theme, width) : [];
   }
 
   private shown(setting: Setting): string {
     return formatSetting(setting.key, settingValue(this.pruner.settings, setting.key));
   }
-}
-
-function outcomeText({ message, type }: ChangeOutcome, { theme }: Pick<Stage, "theme">): string {
-  return theme.fg(type === "info" ? "success" : type, type === "info" ? `Saved: ${message}` : message);
 }

@@ -25,7 +25,7 @@ export class StatusLine {
     try {
       const text = segment(this.pruner);
       if (!this.margins || text === this.drawn) return;
-      this.margins.setStatus(KEY, text);
+      this.margins.setStatus(KEY, text && this.margins.theme.fg("dim", text));
       this.drawn = text;
     } catch {
       // The host has closed the interface, or the session cannot be read; the next session attaches anew.

@@ -15,6 +15,8 @@ export interface Stage {
   theme: Theme;
   /** Whether a key press is the one that the user has bound to an action. */
   pressed(data: string, action: Keybinding): boolean;
+  /** The key that the user has bound to an action, as hints name it. */
+  keyName(action: Keybinding): string;
   /** Rows that a screen may have now. */
   rows(): number;
   redraw(): void;
@@ -28,6 +30,8 @@ export interface Stage {
  * change by the array.
  */
 export interface Screen extends Component, Partial<Focusable> {
+  /** Page keys scroll the screen, not the transcript behind it, where the newer host fills the terminal. */
+  readonly capturesViewportInput: true;
   render(width: number): string[];
   handleInput(data: string): void;
 }
@@ -42,6 +46,7 @@ export async function showScreen(
     make({
       theme,
       pressed: (data, action) => keybindings.matches(data, action),
+      keyName: (action) => keybindings.getKeys(action).join("/"),
       rows: () => Math.max(MIN_ROWS, tui.terminal.rows - ROWS_LEFT),
       redraw: () => tui.requestRender(),
       close: () => done(undefined),
@@ -49,5 +54,5 @@ export async function showScreen(
   );
 }
 
-/** The part of the host's interface that shows something beside the conversation. */
-export type Margins = Pick<ExtensionUIContext, "setStatus" | "setWidget">;
+/** The part of the host's interface that a status line needs. */
+export type Margins = Pick<ExtensionUIContext, "setStatus" | "theme">;

@@ -31,12 +31,14 @@ export function drawRow(
 ): string {
   const { group, call } = row;
   const cursor = state.selected ? "→ " : "  ";
-  const left = call ? `    ${padded(call.ref, 5)}${call.title}` : `${fold(state.isOpen)}${groupTitle(group)}`;
+  const left = call
+    ? `    ${padded(call.ref, 5)}${call.title}${call.fate === "spilled" ? " (spilled)" : ""}`
+    : `${fold(state.isOpen)}${groupTitle(group)}`;
   const { before, after } = call ?? group;
   const room = Math.max(10, width - SIZES_WIDTH - 3);
   const title = padded(`${cursor}${left}`, room);
   const note = call ? fateNote(call) : group.active ? "" : "raw";
-  const sizes = note && before === after ? `${short(before)} ${note}` : `${short(before)} → ${short(after)}`;
+  const sizes = before === after ? `${short(before)} ${note}`.trimEnd() : `${short(before)} → ${short(after)}`;
   const percent = paint.fg("success", padded(saving(before, after), 5, "right"));
   const text = `${state.selected ? paint.fg("accent", title) : call ? paint.fg("muted", title) : title} `;
   return fit(text + paint.fg("muted", padded(sizes, SIZES_WIDTH - 5, "right")) + percent, width);

@@ -1,20 +1,19 @@
 /** The foldable browser of what is condensed. */
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
-import { recover, sourcesOf } from "../recovery.js";
 import type { Pruner } from "../runtime.js";
-import type { SessionState } from "../session-state.js";
-import { count } from "../summary/room.js";
 import { framed, windowStart } from "./frame.js";
 import { saving, short, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
+import { documentOf } from "./tree-documents.js";
 import { condensedTree, type GroupNode } from "./tree-model.js";
 import { drawRow, foldKey, type TreeRow, visibleRows } from "./tree-rows.js";
-import { type Document, ViewerScreen } from "./viewer-screen.js";
+import { ViewerScreen } from "./viewer-screen.js";
 
 const ROWS_AROUND = 9;
 const MIN_LIST_ROWS = 5;
 
 export class TreeScreen implements Screen {
+  readonly capturesViewportInput = true;
   private groups: GroupNode[] = [];
   private readonly open = new Set<string>();
   private selected = 0;
@@ -102,36 +101,11 @@ export class TreeScreen implements Screen {
   }
 
   private view(row: TreeRow): void {
-    const document = this.documentOf(row);
+    const document = documentOf(row, this.pruner);
     const back = () => {
       this.viewer = undefined;
     };
     this.viewer = new ViewerScreen(document, this.stage, back, this.markdownTheme);
-  }
-
-  private documentOf({ group, call }: TreeRow): Document {
-    const state = this.pruner.currentState();
-    if (!state) return { title: group.title, summary: "", originals: [] };
-    const calls = call ? [call] : group.calls;
-    const recovered = calls.flatMap((node) => {
-      const found = recover(node.ref, sourcesOf(state));
-      return found.kind === "found" ? found.outputs : [];
-    });
-    const { summaries } = state.indexer.committed();
-    const parts = calls.flatMap((node) => {
-      const summary = summaries.get(node.occurrenceKey);
-      const text = summary?.carriedBy ? carriedText(summary.carriedBy, state) : (summary?.text ?? "");
-      return text ? [calls.length > 1 ? `**${node.ref}** ${node.title}\n\n${text}` : text] : [];
-    });
-    const chain = group.kind === "chain" && !call ? state.indexer.chains().get(group.id)?.rangeSummaryText : undefined;
-    return {
-      title: call ? `${call.ref}  ${call.title}` : `${group.kind === "chain" ? `${group.id}  ` : ""}${group.title}`,
-      summary: chain ?? parts.join("\n\n"),
-      originals: recovered.map(({ name, text, images, note }) => ({
-        title: `Original of ${name}, ${short(text.length)} characters${images.length > 0 ? ` and ${count(images.length, "image")}` : ""}${note ? `; ${note}` : ""}`,
-        text,
-      })),
-    };
   }
 
   private listRows(): number {
@@ -153,11 +127,4 @@ export class TreeScreen implements Screen {
     if (rows.length > size) lines.push(theme.fg("dim", `  (${this.selected + 1}/${rows.length})`));
     return lines;
   }
-}
-
-/** The text of a batch that could not be split by call stands with one of them. */
-function carriedText(carrier: string, state: SessionState): string {
-  const keys = state.indexer.resolve(carrier);
-  const text = keys.map((key) => state.indexer.committed().summaries.get(key)?.text ?? "").join("");
-  return `Summarized together with ${carrier}:\n\n${text}`;
 }

@@ -2,7 +2,7 @@
 import { type Component, Markdown, type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
 import { count } from "../summary/room.js";
 import { framed } from "./frame.js";
-import { type Paint, wrapped } from "./paint.js";
+import { wrapped } from "./paint.js";
 import { readable } from "./readable.js";
 import type { Screen, Stage } from "./terminal.js";
 
@@ -22,6 +22,7 @@ export interface Document {
 }
 
 export class ViewerScreen implements Screen {
+  readonly capturesViewportInput = true;
   private readonly markdown: Component | undefined;
   private top = 0;
   private expanded = false;
@@ -48,8 +49,9 @@ export class ViewerScreen implements Screen {
     const body = lines.slice(this.top, this.top + rows);
     const end = Math.min(lines.length, this.top + rows);
     const position = lines.length > rows ? `${this.top + 1}-${end} of ${lines.length}` : "";
+    const key = this.stage.keyName("app.tools.expand");
     const keys = [
-      `ctrl+o ${this.expanded ? "fold" : "expand"}`,
+      `${key} ${this.expanded ? "fold" : "expand"}`,
       "↑↓ scroll",
       "esc back",
       ...(position ? [position] : []),
@@ -87,7 +89,10 @@ export class ViewerScreen implements Screen {
       : wrapped(theme.fg("muted", "No summary: what stands in its place was made without one."), width);
     return [
       ...summary,
-      ...this.document.originals.flatMap((original) => ["", ...layOutOriginal(original, this.expanded, theme, width)]),
+      ...this.document.originals.flatMap((original) => [
+        "",
+        ...layOutOriginal(original, this.expanded, this.stage, width),
+      ]),
     ];
   }
 }
@@ -95,14 +100,17 @@ export class ViewerScreen implements Screen {
 function layOutOriginal(
   { title, text }: Document["originals"][number],
   expanded: boolean,
-  paint: Paint,
+  { theme: paint, keyName }: Pick<Stage, "theme" | "keyName">,
   width: number,
 ): string[] {
   const shown = readable(text.slice(0, MAX_SHOWN_CHARS)).split("\n");
   const lines = expanded ? shown : shown.slice(0, FOLDED_LINES);
   const hidden = shown.length - lines.length;
   const cut = text.length > MAX_SHOWN_CHARS && expanded ? ["the rest is too long to be shown here"] : [];
-  const notes = [...(hidden > 0 ? [`… ${count(hidden, "line")} more, ctrl+o to expand`] : []), ...cut];
+  const notes = [
+    ...(hidden > 0 ? [`… ${count(hidden, "line")} more, ${keyName("app.tools.expand")} to expand`] : []),
+    ...cut,
+  ];
   return [
     ...wrapped(paint.fg("mdHeading", title), width),
     ...lines.flatMap((line) => wrapped(paint.fg("toolOutput", line), width)),

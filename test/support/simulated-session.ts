@@ -25,24 +25,72 @@ export function agentDirWith(settings: Settings): string {
   return folder;
 }
 
+/** What the host appends besides messages. */
+export type OtherEntry =
+  | { type: "custom_message"; customType: string; content: unknown; display: boolean }
+  | { type: "compaction"; summary: string; firstKeptEntryId: string; tokensBefore: number }
+  | { type: "branch_summary"; fromId: string; summary: string };
+
+type NewEntry =
+  | OtherEntry
+  | { type: "message"; message: AgentMessage }
+  | { type: "custom"; customType: string; data: unknown };
+
 /** The entry tree of a session file. Every entry is deep-frozen, so that a write to the host's messages throws. */
 export class EntryTree implements SessionReader {
   private readonly entries: SessionEntry[] = [];
   private readonly byId = new Map<string, SessionEntry>();
   private leaf: string | null = null;
 
-  constructor(private readonly sessionDir = "") {}
+  /**
+   * @param name the session's id, which its file and the ids of new entries are named after
+   * @param parentSession file that the session was forked from
+   */
+  constructor(
+    private readonly sessionDir = "",
+    private readonly name = "simulated",
+    private readonly parentSession?: string,
+  ) {}
 
   /** What a second process reads from the file. */
   reload(): EntryTree {
-    const copy = new EntryTree(this.sessionDir);
-    for (const line of this.entries.map((entry) => JSON.stringify(entry))) copy.add(JSON.parse(line));
+    const copy = this.read(this.lines());
     copy.leaf = this.leaf;
     return copy;
   }
 
+  /** The lines of the file without its header. */
+  lines(): string[] {
+    return this.entries.map((entry) => JSON.stringify(entry));
+  }
+
+  /** This session as a process finds it whose file holds `lines`: what is no entry is left out, as the hosts do. */
+  read(lines: readonly string[]): EntryTree {
+    const copy = new EntryTree(this.sessionDir, this.name, this.parentSession);
+    for (const line of lines) {
+      try {
+        copy.add(JSON.parse(line));
+      } catch {
+        // A damaged line.
+      }
+    }
+    return copy;
+  }
+
+  /** A new session that holds the path to an entry, as `/fork` makes it. */
+  fork(entryId: string, name: string): EntryTree {
+    const fork = new EntryTree(this.sessionDir, name, this.getSessionFile());
+    for (const entry of this.branch(entryId)) fork.add(JSON.parse(JSON.stringify(entry)));
+    return fork;
+  }
+
   appendMessage(message: AgentMessage): string {
     return this.append({ type: "message", message });
+  }
+
+  /** Any other entry of the host. `timestamp` is the time that its message will have. */
+  appendOther(fields: OtherEntry, timestamp: number): string {
+    return this.append(fields, timestamp);
   }
 
   appendCustom(customType: string, data: unknown): string {
@@ -57,16 +105,18 @@ export class EntryTree implements SessionReader {
   getLeafId = (): string | null => this.leaf;
   getEntry = (id: string): SessionEntry | undefined => this.byId.get(id);
   getEntries = (): SessionEntry[] => [...this.entries];
-  getHeader = (): null => null;
-  getSessionId = (): string => "simulated";
+  getHeader = (): { parentSession?: string } | null =>
+    this.parentSession === undefined ? null : { parentSession: this.parentSession };
+  getSessionId = (): string => this.name;
   getSessionDir = (): string => this.sessionDir;
   getCwd = (): string => this.sessionDir;
-  getSessionFile = (): string | undefined => (this.sessionDir ? join(this.sessionDir, "simulated.jsonl") : undefined);
+  getSessionFile = (): string | undefined =>
+    this.sessionDir ? join(this.sessionDir, `${this.name}.jsonl`) : undefined;
 
-  /** Entries from the root to the leaf. */
-  branch(): SessionEntry[] {
+  /** Entries from the root to the leaf, or to another entry. */
+  branch(end = this.leaf): SessionEntry[] {
     const path: SessionEntry[] = [];
-    let cursor = this.leaf;
+    let cursor = end;
     while (cursor !== null) {
       const entry = this.byId.get(cursor);
       if (!entry) break;
@@ -76,16 +126,12 @@ export class EntryTree implements SessionReader {
     return path.reverse();
   }
 
-  private append(
-    fields: { type: "message"; message: AgentMessage } | { type: "custom"; customType: string; data: unknown },
-  ): string {
-    const id = `e${this.entries.length + 1}`;
-    this.add({
-      ...fields,
-      id,
-      parentId: this.leaf,
-      timestamp: new Date(this.entries.length).toISOString(),
-    } as SessionEntry);
+  private append(fields: NewEntry, timestamp = this.entries.length): string {
+    const prefix = this.name === "simulated" ? "e" : `${this.name}-`;
+    let number = this.entries.length + 1;
+    while (this.byId.has(`${prefix}${number}`)) number += 1;
+    const id = `${prefix}${number}`;
+    this.add({ ...fields, id, parentId: this.leaf, timestamp: new Date(timestamp).toISOString() } as SessionEntry);
     return id;
   }
 
@@ -109,6 +155,8 @@ export class SimulatedSession {
   readonly pruner: Pruner;
   readonly host: HostSnapshot;
   readonly notices: string[] = [];
+  /** Stands between the product and the file; what it throws, the product gets. */
+  beforeAppend: (customType: string, data: unknown) => void = () => undefined;
   /** What was announced of the summariser's cost. */
   readonly costs: ExternalCost[] = [];
   /** Messages that the agent holds and whose entries have not been written yet. */
@@ -121,7 +169,10 @@ export class SimulatedSession {
     models?: Partial<Pick<HostSnapshot, "model" | "models">>,
   ) {
     this.pruner = new Pruner({
-      appendEntry: (customType, data) => void tree.appendCustom(customType, data),
+      appendEntry: (customType, data) => {
+        this.beforeAppend(customType, data);
+        tree.appendCustom(customType, data);
+      },
       announceCost: (cost) => void this.costs.push(cost),
       toolDescription: () => QUERY_TOOL_DESCRIPTION,
     });

@@ -50,7 +50,8 @@ export const SUMMARY_TEXT = "[1] Exports createApp and loadRoutes.\n- DEFAULT_PO
 export function scriptOf(summary: ScriptedReply = { text: SUMMARY_TEXT }): Script {
   return {
     replies: TURNS.flatMap(({ replies }) => replies),
-    rules: [{ model: "sum", reply: summary }],
+    // Where the summariser is down, the session's own model is asked.
+    rules: [{ system: "^You (condense|join)", reply: summary }],
     otherwise: { text: "Nothing more to say." },
   };
 }

@@ -1,0 +1,150 @@
+/**
+ * Time and memory of the hot paths, each as a ratio to the host's own work on the same messages in the same run, since
+ * machines differ and are shared: a render against `structuredClone`, which the host does before every request, and a
+ * rebuild against `JSON.parse` of the session file. `--json` prints the figures alone.
+ */
+import { parseArgs } from "node:util";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { contentChars, isToolResult } from "../src/messages.js";
+import { pruneMessages } from "../src/pruner.js";
+import type { RenderPlan } from "../src/render/plan.js";
+import { RenderMemo } from "../src/render-memo.js";
+import { SessionState } from "../src/session-state.js";
+import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
+import { generateConversation } from "./conversation.js";
+import { loadRecording } from "./recording.js";
+
+const SIZES = [1_000, 3_000, 10_000];
+const ROUNDS = 15;
+
+interface Figures {
+  messages: number;
+  /** Milliseconds of the host's own work. */
+  cloneMs: number;
+  parseMs: number;
+  /** Ratios to `cloneMs`: the first render of an epoch, the later ones, those with nothing to do, and a whole flush. */
+  firstRender: number;
+  render: number;
+  noop: number;
+  flush: number;
+  /** Ratio to `parseMs`. */
+  rebuild: number;
+  /** Live heap of the product, as a share of the raw results' characters. */
+  heap: number;
+}
+
+const { values, positionals } = parseArgs({ options: { json: { type: "boolean" } }, allowPositionals: true });
+const file = positionals[0] ?? process.env.PI_CONDENSE_SESSION;
+const source = file ? loadRecording(file) : generateConversation(3_000);
+const figures: Figures[] = [];
+for (const size of SIZES) figures.push(await measure(repeat(source, size)));
+process.stdout.write(values.json ? `${JSON.stringify(figures)}\n` : table(figures));
+
+async function measure(messages: AgentMessage[]): Promise<Figures> {
+  const settings = { summarizerModel: "none" };
+  const session = new SimulatedSession(agentDirWith(settings));
+  for (const message of messages) session.tree.appendMessage(message);
+  const flushMs = await timeOnce(() => session.pruner.flushNow(session.host, { compactAll: true }));
+  const { tree } = session;
+  const state = session.state();
+  const plan = state.plan(session.pruner.settings);
+  const raw = session.messages();
+  const bare = new SessionState(new EntryTree(), () => undefined).plan(session.pruner.settings);
+  const lines = tree
+    .getEntries()
+    .map((entry) => JSON.stringify(entry))
+    .join("\n");
+
+  const cloneMs = median(() => structuredClone(raw));
+  const parseMs = median(() => lines.split("\n").map((line) => JSON.parse(line)));
+  const reloaded = tree.reload();
+  return {
+    messages: raw.length,
+    cloneMs,
+    parseMs,
+    firstRender: median(() => pruneMessages(raw, plan)) / cloneMs,
+    render: rendering(raw, plan) / cloneMs,
+    noop: rendering(raw, bare) / cloneMs,
+    flush: flushMs / cloneMs,
+    rebuild: median(() => new SessionState(reloaded, () => undefined).plan(session.pruner.settings)) / parseMs,
+    heap:
+      heapOf(() => {
+        const held = new SessionState(reloaded, () => undefined);
+        held.plan(session.pruner.settings);
+        return held;
+      }) / resultBytes(raw),
+  };
+}
+
+/** A render as the requests within an epoch have it, each on messages of its own. */
+function rendering(raw: readonly AgentMessage[], plan: RenderPlan): number {
+  const memo = new RenderMemo();
+  memo.render(structuredClone([...raw]), plan);
+  const copies = Array.from({ length: 3 }, () => structuredClone([...raw]));
+  let turn = 0;
+  return median(() => memo.render(copies[turn++ % copies.length] ?? [], plan));
+}
+
+/** The conversation over and over, with ids and timestamps of its own each time, up to `size` messages. */
+function repeat(messages: readonly AgentMessage[], size: number): AgentMessage[] {
+  const span = (messages.at(-1)?.timestamp ?? 0) - (messages[0]?.timestamp ?? 0) + 60_000;
+  return Array.from({ length: size }, (_, i): AgentMessage => {
+    const round = Math.floor(i / messages.length);
+    const message = structuredClone(messages[i % messages.length]);
+    if (!message) throw new Error("the conversation is empty");
+    message.timestamp += round * span;
+    if (isToolResult(message))
+      return { ...message, toolCallId: `${message.toolCallId}-${round}`, content: vary(message.content, round) };
+    if (message.role === "assistant") {
+      for (const block of message.content) if (block.type === "toolCall") block.id = `${block.id}-${round}`;
+    }
+    return message;
+  });
+}
+
+/** So that the rounds are no repeats of each other. */
+function vary<T extends { type: string }>(content: T[], round: number): T[] {
+  return content.map((block) => ("text" in block && round > 0 ? { ...block, text: `${round}\n${block.text}` } : block));
+}
+
+function median(action: () => unknown): number {
+  const times = Array.from({ length: ROUNDS }, () => {
+    const start = performance.now();
+    action();
+    return performance.now() - start;
+  }).sort((a, b) => a - b);
+  return times[Math.floor(ROUNDS / 2)] ?? 0;
+}
+
+async function timeOnce(action: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await action();
+  return performance.now() - start;
+}
+
+function heapOf(make: () => unknown): number {
+  Bun.gc(true);
+  const before = process.memoryUsage().heapUsed;
+  const held = make();
+  Bun.gc(true);
+  const after = process.memoryUsage().heapUsed;
+  return held ? Math.max(0, after - before) : 0;
+}
+
+function resultBytes(messages: readonly AgentMessage[]): number {
+  return messages.reduce((sum, message) => sum + (isToolResult(message) ? contentChars(message.content) : 0), 0);
+}
+
+function table(rows: readonly Figures[]): string {
+  const head = "messages  clone ms  parse ms    first   render    no-op    flush  rebuild     heap\n";
+  const line = (row: Figures) =>
+    [
+      String(row.messages).padStart(8),
+      row.cloneMs.toFixed(1).padStart(10),
+      row.parseMs.toFixed(1).padStart(10),
+      ...[row.firstRender, row.render, row.noop, row.flush, row.rebuild, row.heap].map((ratio) =>
+        ratio.toFixed(3).padStart(9),
+      ),
+    ].join("");
+  return `${head}${rows.map(line).join("\n")}\n`;
+}

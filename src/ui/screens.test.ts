@@ -1,0 +1,282 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { initTheme, type Theme } from "@mariozechner/pi-coding-agent";
+import { getKeybindings, type MarkdownTheme, visibleWidth } from "@mariozechner/pi-tui";
+import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
+import { runCommand } from "../commands/index.js";
+import { DEFAULT_CONFIG, formatSetting, SETTINGS } from "../config.js";
+import type { BatchProgress } from "../flush-runner.js";
+import { loadSettings } from "../session/settings-file.js";
+import { contextChart } from "./context-chart.js";
+import { contextShares } from "./context-model.js";
+import { ContextScreen } from "./context-screen.js";
+import { PLAIN } from "./paint.js";
+import { progressLines } from "./progress.js";
+import { settingValue } from "./settings-model.js";
+import { SettingsScreen } from "./settings-screen.js";
+import { segment } from "./status-line.js";
+import { MAX_WIDGET_LINES, type Screen, type Stage } from "./terminal.js";
+import { condensedTree } from "./tree-model.js";
+import { treeText } from "./tree-rows.js";
+import { TreeScreen } from "./tree-screen.js";
+
+initTheme("dark");
+
+const WIDTHS = [40, 60, 100, 140];
+const KEYS = {
+  down: "\x1b[B",
+  up: "\x1b[A",
+  right: "\x1b[C",
+  left: "\x1b[D",
+  enter: "\r",
+  escape: "\x1b",
+  expand: "\x0f",
+};
+const theme = { ...PLAIN } as unknown as Theme;
+const plain = (text: string) => text;
+const MARKDOWN = new Proxy({}, { get: () => plain }) as MarkdownTheme;
+
+function stageOf(rows = 30): Stage & { closed: boolean } {
+  const stage = {
+    theme,
+    // The host's own keys are bound by the host; here only the one that is used.
+    pressed: (data: string, action: Parameters<Stage["pressed"]>[1]) =>
+      (action as string) === "app.tools.expand" ? data === KEYS.expand : getKeybindings().matches(data, action),
+    keyName: () => "ctrl+o",
+    rows: () => rows,
+    redraw: () => {},
+    closed: false,
+    close: () => {
+      stage.closed = true;
+    },
+  };
+  return stage;
+}
+
+function assistant(
+  timestamp: number,
+  content: AssistantMessage["content"],
+  stopReason: "toolUse" | "stop",
+): AssistantMessage {
+  const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+  const usage = { input: 100, output: 1, cacheRead: 900, cacheWrite: 0, totalTokens: 1001, cost };
+  return { role: "assistant", content, api: "a", provider: "p", model: "m", usage, stopReason, timestamp };
+}
+
+/** A prompt, a turn with one call for each id, a closing reply. Wide characters and escapes stand in the results. */
+function run(start: number, ids: readonly string[]): AgentMessage[] {
+  const text = (id: string) => `\x1b[31mline of ${id}\x1b[0m\t日本語の長い行 ${"x".repeat(90)}\n`.repeat(80);
+  const results = ids.map((id, i): AgentMessage => {
+    const content = [{ type: "text" as const, text: text(id) }];
+    return { role: "toolResult", toolCallId: id, toolName: "read", content, isError: false, timestamp: start + 2 + i };
+  });
+  const path = (id: string) => `src/ein/sehr/langer/Pfad/mit/日本語/${id}.ts`;
+  const calls = ids.map((id) => ({ type: "toolCall" as const, id, name: "read", arguments: { path: path(id) } }));
+  return [
+    { role: "user", content: `go on with ${ids.join(" and ")} 👩‍👩‍👧‍👦`, timestamp: start },
+    assistant(start + 1, calls, "toolUse"),
+    ...results,
+    assistant(start + 90, [{ type: "text", text: "done" }], "stop"),
+  ];
+}
+
+const DIGEST: Settings = { summarizerModel: "none" };
+const CHAINS: Settings = {
+  ...DIGEST,
+  chainCompression: { ...DEFAULT_CONFIG.chainCompression, rollingWindow: 0, batchSize: 0 },
+};
+
+async function sessionWith(settings: Settings, runs = 4): Promise<SimulatedSession> {
+  const session = new SimulatedSession(agentDirWith(settings));
+  for (let i = 0; i < runs; i++) await session.play(run(1 + i * 10_000, [`a${i}`, `b${i}`]));
+  return session;
+}
+
+function expectToFit(lines: readonly string[], width: number): void {
+  for (const line of lines) expect({ line, width: visibleWidth(line) <= width }).toEqual({ line, width: true });
+}
+
+function press(screen: Screen, ...keys: (keyof typeof KEYS | (string & {}))[]): void {
+  for (const key of keys) screen.handleInput(key in KEYS ? KEYS[key as keyof typeof KEYS] : key);
+}
+
+function type(screen: Screen, text: string): void {
+  for (const character of text) screen.handleInput(character);
+}
+
+describe("no line is wider than the screen", () => {
+  test.each(WIDTHS)("settings at %d columns, also the editor of each setting and its errors", async (width) => {
+    const { pruner, host } = await sessionWith(DIGEST, 1);
+    const screen = new SettingsScreen(pruner, host, stageOf());
+    for (const setting of SETTINGS) {
+      expectToFit(screen.render(width), width);
+      if (setting.kind !== "boolean") {
+        press(screen, "enter");
+        expectToFit(screen.render(width), width);
+        type(screen, "no such value at all, whatever it is that one may think of");
+        press(screen, "enter");
+        expectToFit(screen.render(width), width);
+        press(screen, "escape");
+      }
+      press(screen, "down");
+    }
+    type(screen, "zzzz");
+    expectToFit(screen.render(width), width);
+  });
+
+  test.each(WIDTHS)("the tree and what it opens at %d columns", async (width) => {
+    const { pruner } = await sessionWith(CHAINS);
+    const screen = new TreeScreen(pruner, stageOf(), MARKDOWN);
+    const rows = (condensedTree(pruner) ?? []).length;
+    expect(rows).toBeGreaterThan(1);
+    press(screen, ...Array.from({ length: rows }, () => "up"));
+    for (let i = 0; i < rows; i++) {
+      press(screen, "right");
+      expectToFit(screen.render(width), width);
+      press(screen, "enter");
+      expectToFit(screen.render(width), width);
+      press(screen, "expand", "down");
+      expectToFit(screen.render(width), width);
+      press(screen, "escape", "left", "down");
+    }
+    expectToFit(treeText(condensedTree(pruner) ?? [], PLAIN, width, 5).split("\n"), width);
+  });
+
+  test.each(WIDTHS)("the chart at %d columns", async (width) => {
+    const { pruner, host } = await sessionWith(CHAINS);
+    const view = pruner.contextView(host);
+    if (!view) throw new Error("no session");
+    const shares = contextShares(view, "system ".repeat(500));
+    const figures = { tokens: 123_456, contextWindow: 1_000_000 };
+    expectToFit(contextChart(shares, figures, PLAIN, width), width);
+    expectToFit(new ContextScreen(shares, figures, stageOf()).render(width), width);
+  });
+
+  test.each(WIDTHS)("progress at %d columns, in as many lines as a widget may have", (width) => {
+    const batches = Array.from({ length: 30 }, (_, index): BatchProgress => {
+      const state = index < 12 ? "done" : index < 14 ? "running" : "waiting";
+      return { index, total: 40, label: `read src/日本語/${"x".repeat(80)}`, state, chars: index * 1000 };
+    });
+    for (let shown = 0; shown <= batches.length; shown++) {
+      const lines = progressLines(batches.slice(0, shown), PLAIN, width);
+      expectToFit(lines, width);
+      expect(lines.length).toBeLessThanOrEqual(MAX_WIDGET_LINES);
+    }
+    expect(progressLines(batches, PLAIN, width).filter((line) => line.includes("running"))).toHaveLength(2);
+  });
+});
+
+describe("the settings screen", () => {
+  test("gives a new array for each render", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 1);
+    const screen = new SettingsScreen(pruner, host, stageOf());
+    expect(screen.render(80)).not.toBe(screen.render(80));
+  });
+
+  test("tells where a change touches the prompt cache, and what was saved", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 1);
+    const screen = new SettingsScreen(pruner, host, stageOf());
+    expect(screen.render(120).join("\n")).toContain("Prompt cache: ");
+    press(screen, " ");
+    expect(screen.render(120).join("\n")).toContain("Saved: enabled is now off.");
+    expect(pruner.settings.enabled).toBe(false);
+  });
+
+  test("shows a failed save in place and changes nothing", async () => {
+    const session = await sessionWith(DIGEST, 1);
+    const { pruner, host } = session;
+    const screen = new SettingsScreen(pruner, { ...host, agentDir: "/dev/null/nowhere" }, stageOf());
+    press(screen, " ");
+    expect(screen.render(120).join("\n")).toContain("Settings not saved");
+    expect(pruner.settings.enabled).toBe(true);
+  });
+
+  test("closes on Escape, and the editor of a value leads back to the list first", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 1);
+    const stage = stageOf();
+    const screen = new SettingsScreen(pruner, host, stage);
+    type(screen, "smallest");
+    press(screen, "enter", "escape");
+    expect(stage.closed).toBe(false);
+    expect(screen.render(100).join("\n")).toContain("→ Smallest batch");
+    press(screen, "escape");
+    expect(stage.closed).toBe(true);
+  });
+});
+
+/** A value that differs from the default, as it is typed. */
+function otherValue(setting: (typeof SETTINGS)[number]): string {
+  const preset = setting.presets.find(({ value }) => {
+    const table = SETTINGS.find(({ key }) => key === setting.key);
+    return table !== undefined && value !== formatSetting(setting.key, setting.default) && value !== "0";
+  });
+  return preset?.value ?? "one, two";
+}
+
+describe.each(SETTINGS.map((setting) => [setting.key, setting] as const))("the setting %s", (key, setting) => {
+  test("is documented, on the screen, reachable by command in any case, and survives a save", async () => {
+    const documented = readFileSync(new URL("../../doc/configuration.md", import.meta.url), "utf8");
+    expect(documented).toContain(`| \`${key}\` |`);
+
+    const session = await sessionWith(DIGEST, 0);
+    const { pruner, host } = session;
+    const screen = new SettingsScreen(pruner, host, stageOf());
+    type(screen, key);
+    expect(screen.render(120).join("\n")).toContain(setting.label.slice(0, 20));
+
+    const wanted = key === "summarizerModel" ? "some/model" : otherValue(setting);
+    const answer = await runCommand(pruner, host, `${key.toUpperCase()} ${wanted}`);
+    expect(answer.message).toContain(`${key} is now `);
+    expect(settingValue(pruner.settings, key)).not.toEqual(setting.default);
+    expect(settingValue(loadSettings(host).config, key)).toEqual(settingValue(pruner.settings, key));
+    const file = JSON.parse(readFileSync(join(session.agentDir, "settings.json"), "utf8"));
+    expect(settingValue(file.contextPrune, key)).toEqual(settingValue(pruner.settings, key));
+
+    const shown = await runCommand(pruner, host, key);
+    expect(shown.message).toStartWith(`${key} is `);
+    expect(shown.message).toContain(`Usage: /pruner ${key} `);
+    const bad = await runCommand(pruner, host, `${key} "\u0000`);
+    if (setting.kind !== "list") expect(bad).toEqual({ message: expect.stringContaining("Usage: "), type: "warning" });
+  });
+});
+
+describe("the tree", () => {
+  test("puts a chain back by d and compresses it again", async () => {
+    const { pruner } = await sessionWith(CHAINS);
+    const screen = new TreeScreen(pruner, stageOf(), MARKDOWN);
+    press(screen, ...Array.from({ length: 20 }, () => "up"));
+    expect(screen.render(120).join("\n")).toContain("b1 chain, 2 calls");
+    press(screen, "d");
+    expect(screen.render(120).join("\n")).toContain("b1 stands raw from the next request on");
+    expect(pruner.chains()?.[0]?.active).toBe(false);
+    press(screen, "d");
+    expect(pruner.chains()?.[0]?.active).toBe(true);
+  });
+
+  test("shows originals without the escapes in them, folded to ten lines until they are expanded", async () => {
+    const { pruner } = await sessionWith(DIGEST, 1);
+    const screen = new TreeScreen(pruner, stageOf(60), MARKDOWN);
+    press(screen, "up", "up", "right", "down", "enter");
+    const folded = screen.render(140);
+    expect(folded.join("\n")).toContain("71 lines more, ctrl+o to expand");
+    expect(folded.join("\n")).not.toContain("\x1b[31m");
+    press(screen, "expand");
+    expect(screen.render(140).join("\n")).not.toContain("ctrl+o to expand");
+  });
+});
+
+describe("the status line", () => {
+  test("tells what is saved, is silent where there is nothing, and can be switched off", async () => {
+    const session = await sessionWith(DIGEST, 1);
+    expect(segment(session.pruner)).toMatch(/^pruner −[\d.]+k tokens$/);
+    await runCommand(session.pruner, session.host, "showPruneStatusLine off");
+    expect(segment(session.pruner)).toBeUndefined();
+    await runCommand(session.pruner, session.host, "showPruneStatusLine on");
+    await runCommand(session.pruner, session.host, "off");
+    expect(segment(session.pruner)).toBe("pruner off");
+    expect(segment((await sessionWith(DIGEST, 0)).pruner)).toBeUndefined();
+  });
+});

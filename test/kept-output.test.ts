@@ -1,0 +1,295 @@
+/** Output that is finished and stays all the same, images, and a name that another extension has, on both hosts. */
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import { extractToolResultText, isImage, textOf } from "../src/messages.js";
+import { shotData } from "./support/fixtures/shot-tool.js";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, supportPath } from "./support/hosts.js";
+import { recordingUi } from "./support/recording-ui.js";
+import type { ScriptedCall, ScriptedRequest } from "./support/script.js";
+import type { Settings } from "./support/simulated-session.js";
+import { checkTranscript } from "./support/transcript.js";
+
+setDefaultTimeout(120_000);
+
+const NO_CHAINS = { enabled: false };
+const EVERY_CHAIN = { rollingWindow: 0, batchSize: 0 };
+const SHOT_TOOL = supportPath("fixtures/shot-tool.ts");
+const LINES = (name: string) => Array.from({ length: 200 }, (_, i) => `${name} has line ${i}`).join("\n");
+const TAGGED = "<protect>The port is 4711.\nNever 4712.</protect>";
+const FILES = {
+  "a.txt": LINES("a"),
+  "b.txt": LINES("b"),
+  "tagged.txt": `${LINES("a")}\n${TAGGED}\n${LINES("b")}`,
+};
+
+/** What `history` gives of a result that nothing keeps: the older host may send one request while the flush runs. */
+const STUB_SOON = /^raw( raw)?( stub)+$/;
+
+const calls = (...list: [string, ScriptedCall["arguments"], string][]): Reply => ({
+  calls: list.map(([name, args, id]) => ({ name, arguments: args, id })),
+});
+const says = (text: string): Reply => ({ text });
+
+function resultOf(request: ScriptedRequest | undefined, id: string): ToolResultMessage | undefined {
+  return request?.messages.find((m): m is ToolResultMessage => m.role === "toolResult" && m.toolCallId === id);
+}
+
+/** How a result stands in each request that holds it: `raw` or `stub`. */
+function history(requests: readonly ScriptedRequest[], id: string): string {
+  return requests
+    .flatMap((request) => {
+      const result = resultOf(request, id);
+      return result ? [/^\[t\d+ condensed: /.test(extractToolResultText(result)) ? "stub" : "raw"] : [];
+    })
+    .join(" ");
+}
+
+function chainsIn(request: ScriptedRequest | undefined): string[] {
+  const texts = (request?.messages ?? []).flatMap((m) => (m.role === "user" ? [textOf(m.content)] : []));
+  return texts.filter((text) => text.startsWith("<compressed-chain "));
+}
+
+/** Names of the images of a request, oldest first. */
+function shotsIn(request: ScriptedRequest | undefined): number[] {
+  const blocks = (request?.messages ?? []).flatMap((m) => (typeof m.content === "string" ? [] : m.content));
+  const known = Array.from({ length: 20 }, (_, n) => shotData(n));
+  return blocks.filter(isImage).map((block) => known.indexOf(block.data));
+}
+
+describe.each(HOSTS)("on the %s host", (host) => {
+  const open: HostSession[] = [];
+  let notices: string[] = [];
+  const closeAll = async () => {
+    for (const session of open.splice(0)) await session.close();
+  };
+  afterEach(async () => {
+    await closeAll();
+    notices = [];
+  });
+
+  /** Opens a session; one that the same test had open before is closed. */
+  async function start(contextPrune: Settings, replies: Reply[], extensions: string[] = []): Promise<HostSession> {
+    await closeAll();
+    const session = await openSession(host, {
+      extensionPaths: [...extensions, PRODUCT_ENTRY, SHOT_TOOL],
+      files: FILES,
+      settings: { contextPrune: { summarizerModel: "none", ...contextPrune } },
+      ui: recordingUi(notices),
+      replies,
+    });
+    open.push(session);
+    return session;
+  }
+
+  async function play(contextPrune: Settings, prompts: string[], replies: Reply[]): Promise<HostSession> {
+    const session = await start(contextPrune, replies);
+    for (const prompt of prompts) await session.prompt(prompt);
+    expectClean(session);
+    return session;
+  }
+
+  function expectClean(session: HostSession): void {
+    expect(session.errors).toEqual([]);
+    for (const { messages } of session.requests) expect(checkTranscript(messages)).toEqual([]);
+    expect(session.session.messages.filter((m) => m.role === "assistant" && m.stopReason === "error")).toEqual([]);
+  }
+
+  const entries = (session: HostSession, customType: string) =>
+    session.branch().filter((entry) => entry.type === "custom" && entry.customType === customType).length;
+
+  describe("turn protection", () => {
+    const prompts = ["one", "two", "three", "four"];
+    const replies = () =>
+      prompts.flatMap((_, n) => [calls(["bash", { command: `seq ${n} 900` }, `b${n}`]), says(`Done ${n}.`)]);
+
+    test("leaves the output of the last user turns alone", async () => {
+      const settings = { turnProtection: { enabled: true, turns: 2 }, chainCompression: NO_CHAINS };
+      const { requests } = await play(settings, prompts, replies());
+      expect(requests).toHaveLength(8);
+      // Flushes come at the end of a turn, which is then the latest of those that are protected.
+      expect(history(requests, "b0")).toBe("raw raw raw raw raw stub stub");
+      expect(history(requests, "b1")).toBe("raw raw raw raw raw");
+      const without = await play({ chainCompression: NO_CHAINS }, prompts, replies());
+      expect(history(without.requests, "b0")).toMatch(STUB_SOON);
+    });
+
+    test("keeps their chains as they are", async () => {
+      const settings = { turnProtection: { enabled: true, turns: 2 }, chainCompression: EVERY_CHAIN };
+      const { requests } = await play(settings, prompts, replies());
+      expect(history(requests, "b1")).toBe("raw raw raw raw raw");
+      expect(chainsIn(requests.at(-1))).toHaveLength(1);
+    });
+  });
+
+  describe("text between <protect> and </protect>", () => {
+    const replies = () => [
+      calls(["bash", { command: "cat tagged.txt" }, "cat"]),
+      says("Done."),
+      calls(["bash", { command: "seq 1 900" }, "b"]),
+      says("Done."),
+      says("Done."),
+    ];
+    const prompts = ["one", "two", "three"];
+
+    test("survives the stub", async () => {
+      const { requests } = await play({ protectTags: true, chainCompression: NO_CHAINS }, prompts, replies());
+      const result = resultOf(requests.at(-1), "cat");
+      expect(result && extractToolResultText(result)).toStartWith("[t1 condensed: bash cat tagged.txt, ");
+      expect(result && extractToolResultText(result)).toEndWith(`\n${TAGGED}`);
+      const off = await play({ chainCompression: NO_CHAINS }, prompts, replies());
+      expect(JSON.stringify(off.requests.at(-1)?.messages)).not.toContain("Never 4712.");
+    });
+
+    test("survives in a compressed chain", async () => {
+      const { requests } = await play({ protectTags: true, chainCompression: EVERY_CHAIN }, prompts, replies());
+      const [chain = ""] = chainsIn(requests.at(-1));
+      expect(chain).toContain("bash cat tagged.txt");
+      expect(chain).toContain(TAGGED);
+      expect(chain).not.toContain("a has line 150");
+    });
+  });
+
+  describe("the read of a file after a failed edit", () => {
+    const edit = (id: string, oldText: string) =>
+      calls(["edit", { path: "./a.txt", edits: [{ oldText, newText: "changed" }] }, id]);
+
+    test("stays while its chain is open, though every turn flushes, and goes when it is closed", async () => {
+      const { requests, folders } = await play(
+        { pruneOn: "every-turn", chainCompression: NO_CHAINS },
+        ["fix it", "and now?", "and then?"],
+        [
+          calls(["read", { path: "a.txt" }, "ra"], ["read", { path: "b.txt" }, "rb"]),
+          edit("e1", "no such text"),
+          calls(["bash", { command: "seq 1 900" }, "b1"]),
+          calls(["bash", { command: "seq 2 900" }, "b2"]),
+          edit("e2", "a has line 7\n"),
+          says("Fixed."),
+          says("Now."),
+          says("Then."),
+        ],
+      );
+      expect(readFileSync(join(folders.cwd, "a.txt"), "utf8")).toContain("a has line 6\nchangeda has line 8");
+      expect(requests).toHaveLength(8);
+      expect(history(requests, "ra")).toBe("raw raw raw raw raw stub stub");
+      expect(history(requests, "rb")).toMatch(STUB_SOON);
+      expect(history(requests, "b1")).toMatch(STUB_SOON);
+    });
+
+    test("read again after the edit has failed, it is kept, also where the same text was condensed before", async () => {
+      const { requests } = await play(
+        { pruneOn: "every-turn", chainCompression: NO_CHAINS },
+        ["look", "fix it", "and now?", "and then?"],
+        [
+          calls(["read", { path: "a.txt" }, "r0"]),
+          says("Seen."),
+          edit("e1", "no such text"),
+          calls(["read", { path: "a.txt" }, "r1"]),
+          calls(["bash", { command: "seq 1 900" }, "b1"]),
+          calls(["bash", { command: "seq 2 900" }, "b2"]),
+          edit("e2", "a has line 7\n"),
+          says("Fixed."),
+          says("Now."),
+          says("Then."),
+        ],
+      );
+      expect(history(requests, "r0")).toMatch(STUB_SOON);
+      expect(history(requests, "r1")).toBe("raw raw raw raw stub stub");
+      expect(history(requests, "b1")).toMatch(STUB_SOON);
+    });
+  });
+
+  describe("images", () => {
+    test("a result with images is condensed with a note, and comes back with them", async () => {
+      const { requests } = await play(
+        { minBatchChars: 0, chainCompression: NO_CHAINS },
+        ["one", "two"],
+        [
+          calls(["shot", { n: 1, text: FILES["a.txt"] }, "s1"], ["shot", { n: 2 }, "s2"]),
+          says("Done."),
+          calls(
+            ["context_tree_query", { toolCallIds: ["t1"] }, "q1"],
+            ["context_tree_query", { toolCallIds: ["t2"] }, "q2"],
+          ),
+          says("Done."),
+        ],
+      );
+      expect(shotsIn(requests[1])).toEqual([1, 2]);
+      expect(shotsIn(requests[2])).toEqual([]);
+      expect(extractToolResultText(resultOf(requests[2], "s1") ?? { content: [] })).toMatch(
+        /^\[t1 condensed: shot .*\d chars and 1 image, ok\b.* Full output: context_tree_query t[12]\]/,
+      );
+      expect(extractToolResultText(resultOf(requests[2], "s2") ?? { content: [] })).toMatch(
+        /^\[t2 condensed: shot .*0 chars and 1 image, ok\b.* Full output: context_tree_query t[12]\]/,
+      );
+      expect(shotsIn(requests[3])).toEqual([1, 2]);
+      expect(resultOf(requests[3], "q1")?.content.map((block) => block.type)).toEqual(["text", "text", "image"]);
+      expect(extractToolResultText(resultOf(requests[3], "q1") ?? { content: [] })).toEndWith(FILES["a.txt"] ?? "");
+    });
+
+    test("no request holds more than maxImagesPerRequest, also while nothing else is done", async () => {
+      const shots = Array.from({ length: 7 }, (_, n) => calls(["shot", { n }, `s${n}`]));
+      const { requests } = await play({ enabled: false, maxImagesPerRequest: 4 }, ["go"], [...shots, says("Done.")]);
+      expect(requests.map(shotsIn)).toEqual([
+        [],
+        [0],
+        [0, 1],
+        [0, 1, 2],
+        [0, 1, 2, 3],
+        [2, 3, 4],
+        [2, 3, 4, 5],
+        [4, 5, 6],
+      ]);
+      expect(extractToolResultText(resultOf(requests.at(-1), "s0") ?? { content: [] })).toStartWith(
+        "[an image stood here",
+      );
+      const without = await play({ enabled: false }, ["go"], [...shots, says("Done.")]);
+      expect(shotsIn(without.requests.at(-1))).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    });
+  });
+
+  describe("another extension with a tool of the name", () => {
+    const OTHER = supportPath("fixtures/other-query-tool.ts");
+    const TAKEN = /another extension provides the tool context_tree_query/;
+    const replies = () => [
+      calls(["read", { path: "a.txt" }, "r1"]),
+      says("One."),
+      calls(["context_tree_query", {}, "q1"]),
+      says("Two."),
+      says("Three."),
+    ];
+    afterEach(() => {
+      delete process.env.OTHER_TOOL_LATE;
+    });
+
+    test.each(["0", "1"])("that was there first (late: %s): said once, and nothing is condensed", async (late) => {
+      process.env.OTHER_TOOL_LATE = late;
+      const session = await start({ pruneOn: "every-turn" }, replies(), [OTHER]);
+      for (const prompt of ["one", "two", "three"]) await session.prompt(prompt);
+      const { requests } = session;
+      expect(requests).toHaveLength(5);
+      expect(extractToolResultText(resultOf(requests.at(-1), "q1") ?? { content: [] })).toBe("The other tool answers.");
+      expect(history(requests, "r1")).toBe("raw raw raw raw");
+      expect(notices.filter((notice) => TAKEN.test(notice))).toHaveLength(1);
+      expect(session.branch().filter((entry) => entry.type === "custom")).toEqual([]);
+      // What is known when the extensions are loaded, the host tells itself.
+      expect(session.errors.map(({ event }) => event)).toEqual(late === "1" ? [] : ["load"]);
+    });
+
+    test("that came later has no say: the first one of a name answers", async () => {
+      const session = await openSession(host, {
+        extensionPaths: [PRODUCT_ENTRY, OTHER],
+        files: FILES,
+        settings: { contextPrune: { summarizerModel: "none", chainCompression: NO_CHAINS } },
+        ui: recordingUi(notices),
+        replies: replies(),
+      });
+      open.push(session);
+      for (const prompt of ["one", "two"]) await session.prompt(prompt);
+      expect(history(session.requests, "r1")).toBe("raw stub stub");
+      expect(entries(session, "context-prune-index")).toBe(1);
+      expect(notices.filter((notice) => TAKEN.test(notice))).toEqual([]);
+    });
+  });
+});
