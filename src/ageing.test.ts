@@ -126,12 +126,13 @@ describe("recovered output", () => {
   });
 
   test("of odd arguments gives one line all the same", () => {
-    for (const args of [
+    const odd: ToolCall["arguments"][] = [
       {},
       { toolCallIds: "t1" },
       { toolCallIds: [1, null] },
-      { toolCallIds: Array(500).fill("t1") },
-    ]) {
+      { toolCallIds: Array<string>(500).fill("t1") },
+    ];
+    for (const args of odd) {
       const [pointer] = judge([user(), ...query(args).messages, ...users(3)]).pointers;
       expect(pointer?.text).toMatch(/^\[was shown here; ask again: .{0,100}\]$/);
     }

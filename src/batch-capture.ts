@@ -2,6 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { CallPairing } from "./call-pairing.js";
 import {
   contentChars,
   countImages,
@@ -46,13 +47,14 @@ export interface AssistantTurn {
 
 /** The calls of one assistant turn that have a result, in the order of the results. */
 export function captureBatch({ message, toolResults, turnIndex }: AssistantTurn): CapturedBatch {
-  const calls = new Map(toolCallsOf(message).map((call) => [call.id, call]));
+  const pairing = new CallPairing();
+  pairing.open(message);
   const toolCalls = toolResults.map(
     (result): CapturedToolCall => ({
       occurrenceKey: occurrenceKey(result.toolCallId, result.timestamp),
       toolCallId: result.toolCallId,
       toolName: result.toolName,
-      args: calls.get(result.toolCallId)?.arguments ?? {},
+      args: pairing.take(result.toolCallId)?.arguments ?? {},
       content: result.content,
       resultText: extractToolResultText(result),
       resultImages: countImages(result.content),
@@ -115,7 +117,7 @@ export function captureOversized(
   messages: readonly AgentMessage[],
   options: Pick<CaptureOptions, "isDealtWith" | "isExempt"> & { threshold: number },
 ): CapturedBatch[] {
-  const isWanted = (result: ToolResultMessage) =>
+  const isWanted = (result: Pick<ToolResultMessage, "content">) =>
     contentChars(result.content) >= options.threshold && extractToolResultText(result).length >= options.threshold;
   const isPending = ({ toolCallId, timestamp }: ToolResultMessage) =>
     !options.isDealtWith(occurrenceKey(toolCallId, timestamp));
@@ -137,27 +139,30 @@ export function captureOccurrences(messages: readonly AgentMessage[], keys: Read
 
 function captureWhere(
   messages: readonly AgentMessage[],
-  options: Omit<CaptureOptions, "batchingMode"> & { end: number; isWanted(result: ToolResultMessage): boolean },
+  options: Omit<CaptureOptions, "batchingMode"> & { end: number; isWanted(call: CapturedToolCall): boolean },
 ): CapturedBatch[] {
   const start = indexBehind(messages, options.frontierKey);
   const repeated = repeatedKeys(messages);
   return turnsBetween(messages, start, options.end).flatMap((turn) => {
-    const toolResults = turn.toolResults.filter((result) => {
-      const key = occurrenceKey(result.toolCallId, result.timestamp);
-      return !repeated.has(key) && !options.isDealtWith(key) && options.isWanted(result);
-    });
-    const batch = captureBatch({ ...turn, toolResults });
-    const toolCalls = batch.toolCalls.filter((call) => !options.isExempt(call));
+    const batch = captureBatch(turn);
+    const toolCalls = batch.toolCalls.filter(
+      (call) =>
+        !repeated.has(call.occurrenceKey) &&
+        !options.isDealtWith(call.occurrenceKey) &&
+        options.isWanted(call) &&
+        !options.isExempt(call),
+    );
     return toolCalls.length > 0 ? [{ ...batch, toolCalls }] : [];
   });
 }
 
 function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {
   if (key === undefined) return 0;
-  const index = messages.findLastIndex(
-    (m) => isToolResult(m) && (occurrenceKey(m.toolCallId, m.timestamp) === key || m.toolCallId === key),
-  );
-  return index + 1;
+  const index = messages.findLastIndex((m) => isToolResult(m) && occurrenceKey(m.toolCallId, m.timestamp) === key);
+  if (index >= 0) return index + 1;
+  // The frontier of an earlier release names the bare id, which means something only while one result has it.
+  const named = messages.flatMap((m, i) => (isToolResult(m) && m.toolCallId === key ? [i] : []));
+  return named.length === 1 ? (named[0] ?? -1) + 1 : 0;
 }
 
 /** A key that two results share names neither of them, so both stay as they are. */
@@ -198,7 +203,7 @@ function ownsResult(message: AssistantMessage, result: ToolResultMessage): boole
   return toolCallsOf(message).some((call) => call.id === result.toolCallId);
 }
 
-/** Joins the batches of one agent run: the turns up to a closing reply or a user message. */
+/** Joins the batches of one agent run: the turns up to a closing reply. */
 function mergeRuns(messages: readonly AgentMessage[], batches: readonly CapturedBatch[]): CapturedBatch[] {
   const runByTurn = new Map<number, number>();
   let turn = -1;

@@ -5,6 +5,7 @@ import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from 
 import { detectChains } from "./chain-detector.js";
 import { contentHash } from "./dedup.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
+import { isAssistant } from "./messages.js";
 import type { Protection } from "./protection.js";
 import { describeOutcome } from "./summary/describe.js";
 import { type CapturedToolCall, type ChainCompressionConfig, type ChainRange, QUERY_TOOL_NAME } from "./types.js";
@@ -41,15 +42,14 @@ export interface PreparedChains {
 export async function prepareChains(choice: ChainChoice): Promise<PreparedChains> {
   const { messages, config, indexer } = choice;
   const isNameable = nameableIn(messages);
-  // What stands behind the last user message is the model's open cycle, whose replies must keep their thinking.
-  const openSince = messages.findLast((message) => message.role === "user")?.timestamp ?? 0;
+  const isOpen = openCycle(messages);
   const compressed = new Set([...indexer.chains().values()].map((chain) => chain.finalAssistantTimestamp));
   const ranges = selectEligible(detectChains(messages, choice.isProtected), {
     config,
     all: choice.all,
     isCompressed: (range) => compressed.has(range.finalAssistantTimestamp),
     isDealtWith: (key) => !choice.isPending(key),
-  }).filter((range) => isNameable(range) && range.finalAssistantTimestamp < openSince);
+  }).filter((range) => isNameable(range) && !isOpen(range));
   return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice) };
 }
 
@@ -86,6 +86,21 @@ export function commitChains(
   });
   for (const entry of entries) indexer.registerChain(entry, append);
   return entries.length;
+}
+
+/**
+ * Whether a chain ends behind the last user message: that is the model's open cycle, whose replies must keep their
+ * thinking. Told by position, since a clock may have been set back.
+ */
+function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
+  const start = messages.findLastIndex((message) => message.role === "user");
+  const ends = new Set(
+    messages
+      .slice(start + 1)
+      .filter(isAssistant)
+      .map((message) => message.timestamp),
+  );
+  return (range) => start < 0 || ends.has(range.finalAssistantTimestamp);
 }
 
 /** Whether each result of a chain has a key of its own: one that two results share could not be given back. */

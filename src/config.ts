@@ -153,7 +153,10 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
   protectedTools: {
     kind: "list",
     default: [],
-    presets: [{ value: "todowrite, todoread", label: "todowrite, todoread" }],
+    presets: [
+      { value: "none", label: "None (default)" },
+      { value: "todowrite, todoread", label: "todowrite, todoread" },
+    ],
     label: "Protected tools",
     group: "What is condensed",
     help: "Tools whose output is never condensed and never sent to a summariser.",
@@ -269,7 +272,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     min: 1,
     max: 1_000,
     presets: [
-      { value: "0", label: "Off (default)" },
+      { value: "off", label: "Off (default)" },
       { value: "20", label: "20" },
       { value: "100", label: "100" },
     ],
@@ -360,7 +363,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
   autoBudgetThreshold: {
     kind: "fraction",
     default: null,
-    presets: AUTO_BUDGET_PRESETS,
+    presets: AUTO_BUDGET_PRESETS.map(({ value, label }) => ({ value: value === "0" ? "off" : value, label })),
     label: "Flush at a share of the window",
     group: "Oversized output and budgets",
     help: "Share of the context window (0.8 is 80%) from which everything finished is condensed, whatever pruneOn says.",
@@ -369,7 +372,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     kind: "fraction",
     default: null,
     presets: [
-      { value: "0", label: "Off (default)" },
+      { value: "off", label: "Off (default)" },
       { value: "0.1", label: "10%" },
       { value: "0.15", label: "15%" },
       { value: "0.25", label: "25%" },
@@ -384,7 +387,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     min: 1_000,
     max: 100_000_000,
     presets: [
-      { value: "0", label: "Off (default)" },
+      { value: "off", label: "Off (default)" },
       { value: "100000", label: "100,000" },
       { value: "200000", label: "200,000" },
     ],

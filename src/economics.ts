@@ -115,6 +115,12 @@ export function costOf(counts: TokenCounts, cost: ModelCost): number {
   return sum / MILLION;
 }
 
+/**
+ * If rewrites were all alike, their sum with what is carried meanwhile would be smallest at 1. A little less is better,
+ * as each of them also makes the next one smaller.
+ */
+const CARRIED_SHARE = 0.6;
+
 /** What is known of a flush before it is made. */
 export interface FlushForecast {
   /** Tokens that every later request is spared. */
@@ -131,8 +137,7 @@ export interface FlushForecast {
   cacheIsCold: boolean;
   /**
    * For a rewrite that recurs and is the cheaper the more of it is done at once: tokens that could have been cleared,
-   * times the requests that have carried them so far. Such a rewrite waits until that has cost as much as itself, which
-   * makes the sum of both smallest.
+   * times the requests that have carried them so far. Such a rewrite waits until that has cost `CARRIED_SHARE` of it.
    */
   carriedTokens?: number;
 }
@@ -232,5 +237,5 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
   if (forecast.cacheIsCold) return decide(true, "cold-cache");
   const { carriedTokens, prices } = forecast;
   const carried = carriedTokens === undefined ? price : (carriedTokens * readPrice(prices)) / MILLION;
-  return carried >= price ? decide(true, "pays") : decide(false, "gathers-more");
+  return carried >= price * CARRIED_SHARE ? decide(true, "pays") : decide(false, "gathers-more");
 }

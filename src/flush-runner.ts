@@ -100,7 +100,8 @@ export class FlushRunner {
 
   /** Has the summaries of `pending` made now, so that the flush that is to come finds them ready. */
   makeAhead({ pending, choice, config }: Pick<FlushRequest, "pending" | "choice" | "config">): void {
-    if (choice.kind !== "model") return;
+    // What is not asked for now is asked for by the flush; a model in trouble would only be counted as failing twice.
+    if (choice.kind !== "model" || !this.policy.isAvailable(choice.models)) return;
     for (const batch of batchesToSummarize(pending, this.state.indexer, config)) {
       if (!this.desk.hasBeenAsked(batch)) void this.summarize(batch, choice.models, config);
     }
@@ -164,6 +165,8 @@ export class FlushRunner {
     const { indexer } = this.state;
     const work = batchesToSummarize(request.pending, indexer, config);
     const models = choice.kind === "model" ? choice.models : undefined;
+    for (const batch of models ? work : [])
+      request.onProgress?.({ ...placeOf(batch, work), state: "waiting", chars: 0 });
     const prepared = await prepareFlush(request.pending, {
       indexer,
       config,
@@ -202,12 +205,7 @@ export class FlushRunner {
   ): Promise<BatchSummary | null> {
     if (choice.kind === "digest") return digestSummary(batch);
     if (this.cancelled) return null;
-    const [first] = batch.toolCalls;
-    const place = {
-      index: work.findIndex((candidate) => candidate.toolCalls[0]?.occurrenceKey === first?.occurrenceKey),
-      total: work.length,
-      label: batch.toolCalls.map((call) => describeCall(call.toolName, call.args)).join(", "),
-    };
+    const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
     tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
@@ -288,4 +286,16 @@ export class FlushRunner {
       isCurrentRange: (range) => range.occurrenceKeys.every(isHere),
     };
   }
+}
+
+function placeOf(
+  { toolCalls }: CapturedBatch,
+  work: readonly CapturedBatch[],
+): Pick<BatchProgress, "index" | "total" | "label"> {
+  const [first] = toolCalls;
+  return {
+    index: work.findIndex((candidate) => candidate.toolCalls[0]?.occurrenceKey === first?.occurrenceKey),
+    total: work.length,
+    label: toolCalls.map((call) => describeCall(call.toolName, call.args)).join(", "),
+  };
 }

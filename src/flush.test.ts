@@ -273,6 +273,19 @@ describe("a summary that could not be split", () => {
     expect(session.condensed(small)).toEqual([false]);
   });
 
+  test("is named by the ref that its stub shows, also on a second branch of the file", async () => {
+    const session = new Session();
+    const root = session.tree.appendMessage({ role: "user", content: "go", timestamp: 1 });
+    const calls = [call("c1"), call("c2")];
+    for (let i = 0; i < 2; i++) {
+      session.tree.moveTo(root);
+      session.indexer.resetBranch(session.tree.branch());
+      await session.flush([batch(...calls)], unsplittable("all of it"));
+    }
+    const [, ref] = /Summarized together with (t\d+)\./.exec(session.stub("c1@1") ?? "") ?? [];
+    expect(session.stub("c2@2")).toStartWith(`[${ref} condensed: `);
+  });
+
   test("is discarded where no call has room for it, though all of them together had", async () => {
     const session = new Session();
     const calls = [call("c1", { chars: 1000 }), call("c2", { chars: 1000 }), call("c3", { chars: 1000 })];

@@ -10,6 +10,7 @@ import { contentChars } from "./messages.js";
 import { taggedText } from "./protect-tags.js";
 import { argumentSavings } from "./render/arguments.js";
 import { callStub, duplicateStub, isWorthwhile } from "./render/stub.js";
+import type { CallSummary } from "./session/ledger.js";
 import { type BatchSummary, digestSummary } from "./summarizer.js";
 import { describeOutcome } from "./summary/describe.js";
 import {
@@ -83,7 +84,7 @@ export function batchesToSummarize(
   indexer: ToolCallIndexer,
   config: SizeConfig & Pick<ContextPruneConfig, "dedupByContentHash">,
 ): CapturedBatch[] {
-  return separateRepeats(pending, config.dedupByContentHash ? indexer : undefined)
+  return separateRepeats(pending, config.dedupByContentHash ? indexer : undefined, config)
     .filter((item) => judgeSize(item, config) === undefined)
     .map(withoutRepeats);
 }
@@ -110,7 +111,7 @@ export async function prepareFlush(
   },
 ): Promise<PreparedFlush> {
   const { indexer, config } = deps;
-  const prepared = separateRepeats(batches, config.dedupByContentHash ? indexer : undefined).map((item) => ({
+  const prepared = separateRepeats(batches, config.dedupByContentHash ? indexer : undefined, config).map((item) => ({
     ...item,
     verdict: judgeSize(item, config),
   }));
@@ -157,8 +158,13 @@ function chooseChains(
 
 /** A call's share of its batch's summary. */
 function textFor(content: BatchSummaryText, index: number): string {
-  if (content.kind === "split") return content.texts[index] ?? "";
-  return index === content.carrier ? content.whole : "";
+  return summaryFor(content, index).text;
+}
+
+/** The summary that will stand for the call at `index` of a batch. */
+function summaryFor(content: BatchSummaryText, index: number): CallSummary {
+  if (content.kind === "split") return { text: content.texts[index] ?? "" };
+  return index === content.carrier ? { text: content.whole } : { text: "", carriedBy: REF_FOR_SIZE };
 }
 
 /**
@@ -196,6 +202,7 @@ export function commitFlush(
       report.duplicates += 1;
     }
   }
+  const settled = batches.map((item) => (isUnpointed(item, given) ? { ...item, verdict: UNPOINTED } : item));
   report.chains = commitChains(prepared.chains, {
     indexer,
     append,
@@ -205,9 +212,16 @@ export function commitFlush(
   });
   tally(batches, report);
   deps.saveStats?.();
-  const frontier = frontierAfter(batches, report, indexer, prepared.ageing);
+  const frontier = frontierAfter(settled, report, indexer, prepared.ageing);
   if (frontier) append(CUSTOM_TYPE_FRONTIER, frontier);
   return report;
+}
+
+/** A batch of repeats alone whose originals have failed: it waits for them. */
+const UNPOINTED: Verdict = { kind: "failed" };
+
+function isUnpointed({ members, repeats, verdict }: PreparedBatch, given: ReadonlyMap<string, string>): boolean {
+  return verdict.kind === "deduped" && members.length === 0 && !repeats.some((r) => given.has(r.call.occurrenceKey));
 }
 
 /** A report of a flush that found nothing. */
@@ -215,13 +229,18 @@ export function emptyReport(): FlushReport {
   return { condensed: 0, duplicates: 0, trivial: 0, oversized: 0, failed: 0, chains: 0, rawChars: 0, keptChars: 0 };
 }
 
-/** Takes out of each batch the results that repeat an indexed one or an earlier one of this flush. */
+/**
+ * Takes out of each batch the results that repeat an indexed one or an earlier one of this flush. What is too small to be
+ * indexed is no original: its repeats would have nothing to point to.
+ */
 function separateRepeats(
   batches: readonly CapturedBatch[],
   indexer: ToolCallIndexer | undefined,
+  config: SizeConfig,
 ): Omit<PreparedBatch, "verdict">[] {
-  const fresh = new Map<string, BatchMember>();
+  const originals = new Map<string, BatchMember>();
   return batches.map((batch) => {
+    const fresh = new Map(originals);
     const members: BatchMember[] = [];
     const repeats: Repeat[] = [];
     for (const call of batch.toolCalls) {
@@ -230,6 +249,9 @@ function separateRepeats(
       if (original) repeats.push({ call, contentHash: member.contentHash, ...original });
       else members.push(member);
       if (!fresh.has(member.contentHash)) fresh.set(member.contentHash, member);
+    }
+    if (judgeSize({ batch, members, repeats }, config)?.kind !== "trivial") {
+      for (const member of members) if (!originals.has(member.contentHash)) originals.set(member.contentHash, member);
     }
     return { batch, members, repeats };
   });
@@ -289,7 +311,7 @@ function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | nul
   if (!summary) return { kind: "failed" };
   const { whole } = summary;
   const fits = (member: BatchMember, text: string) =>
-    isWorthwhile(sizeWith(member, text), contentChars(member.call.content));
+    isWorthwhile(sizeWith(member, { text }), contentChars(member.call.content));
   const texts = summary.texts?.map((text, i) => withTagged(text, item.members[i], config));
   if (texts) {
     const content: BatchSummaryText = { kind: "split", whole, texts };
@@ -322,9 +344,8 @@ function commitBatch(
   const refs = indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
   for (const [i, member] of members.entries()) {
     given.set(member.call.occurrenceKey, refs[i] ?? "");
-    const text = textFor(content, i);
     const raw = contentChars(member.call.content);
-    const stub = sizeWith(member, text);
+    const stub = sizeWith(member, summaryFor(content, i));
     if (!isWorthwhile(stub, raw)) continue;
     report.condensed += 1;
     report.rawChars += raw;
@@ -332,8 +353,8 @@ function commitBatch(
   }
 }
 
-function sizeWith(member: BatchMember, text: string): number {
-  return callStub({ shortId: REF_FOR_SIZE, record: recordOf(member) }, { text }).length;
+function sizeWith(member: BatchMember, summary: CallSummary): number {
+  return callStub({ shortId: REF_FOR_SIZE, record: recordOf(member) }, summary).length;
 }
 
 function recordOf({ call, outcome, contentHash: hash }: BatchMember): ToolCallRecord {

@@ -83,6 +83,30 @@ export function findModel(name: string, models: Pick<ModelRegistry, "find">): Na
   return model && { model, level };
 }
 
+/**
+ * How much the summariser that the settings name will think: a level that it has, or `off`. `undefined` where there is
+ * no model.
+ */
+export function thinkingOf(
+  config: SummarizerSettings,
+  host: Pick<HostSnapshot, "models" | "model">,
+): { name: string; level: string; named: boolean } | undefined {
+  const { summarizerModel } = config;
+  const named = findConfigured(summarizerModel, host);
+  if (!named) return undefined;
+  const { model, level } = named;
+  const name = `${model.provider}/${model.id}`;
+  return { name, level: reasoningFor(model, level ?? config.summarizerThinking) ?? "off", named: level !== undefined };
+}
+
+function findConfigured(
+  name: string,
+  { models, model }: Pick<HostSnapshot, "models" | "model">,
+): NamedModel | undefined {
+  if (name === "none") return undefined;
+  return name === "default" ? model && { model } : findModel(name, models);
+}
+
 function unknownModel(name: string, models: Pick<ModelRegistry, "getAvailable">): string {
   const known = models.getAvailable().map((model) => `${model.provider}/${model.id}`);
   const close = nearest(name, known);

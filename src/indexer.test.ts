@@ -369,9 +369,8 @@ describe("refs", () => {
     const root = live.tree.appendMessage({ role: "user", content: "go", timestamp: 1 });
     live.add(member("c1", 2));
     live.moveTo(root);
-    live.add(member("c1", 2));
-    expect(live.indexer.refOf("c1@2")).toBe("t1");
-    expect(live.indexer.resolve("t2")).toEqual(["c1@2"]);
+    expect(live.add(member("c1", 2), member("c2", 3))).toEqual(["t1", "t2"]);
+    expect(live.indexer.resolve("t1")).toEqual(["c1@2"]);
     expect(live.reload().indexer.refOf("c1@2")).toBe("t1");
   });
 });

@@ -2,7 +2,8 @@
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
-import { matchesOf, pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery.js";
+import { matchesOf } from "./pattern-search.js";
+import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery.js";
 import { condensedStrings } from "./render/arguments.js";
 import type { SessionState } from "./session-state.js";
 import { describeCall } from "./summary/describe.js";
@@ -87,10 +88,10 @@ function withArguments(found: RecoveredOutput): RecoveredOutput {
 }
 
 function matches(output: RecoveredOutput, title: string, pattern: string): string {
-  const { body, count, shown } = matchesOf(output.text, pattern);
+  const { body, count, shown, asText } = matchesOf(output.text, pattern);
   const total = `${grouped(output.text.length)} characters in all`;
   const cut = shown < count ? `, the first ${grouped(shown)} shown` : "";
-  const header = `[${title}; ${total}; lines that match ${pattern}: ${grouped(count)}${cut}]`;
+  const header = `[${title}; ${total}; lines that match ${pattern}${asText ? ", taken as plain text" : ""}: ${grouped(count)}${cut}]`;
   return body ? `${header}\n${body}` : header;
 }
 

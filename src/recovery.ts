@@ -1,19 +1,15 @@
 /** Originals of condensed results: finding them by name, and giving them page by page. */
 import { dirname } from "node:path";
-import { runInNewContext } from "node:vm";
-import type { ImageContent } from "@mariozechner/pi-ai";
+import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { ToolCallIndexer } from "./indexer.js";
-import { extractToolResultText, isImage, occurrenceKey } from "./messages.js";
+import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "./messages.js";
 import { nearest } from "./nearest.js";
-import { findOriginals, type OriginalResult } from "./session/originals.js";
+import { findOriginals } from "./session/originals.js";
 import type { SessionState } from "./session-state.js";
 import { readSpill } from "./spill.js";
 import { splitsPair } from "./summary/text.js";
 import type { ToolCallRecord } from "./types.js";
-
-/** Milliseconds that a pattern may take: a model's regular expression must not be able to hang the host. */
-const PATTERN_TIMEOUT_MS = 1_000;
 
 /** An original, whole. */
 export interface RecoveredOutput {
@@ -35,12 +31,15 @@ export interface RecoverySources {
   entries: readonly SessionEntry[];
   /** Text of a blob, or `undefined` where it is gone. */
   readBlob(spillPath: string): string | undefined;
+  /** The result stands in the context as it was. */
+  isInContext(message: ToolResultMessage): boolean;
 }
 
 export function sourcesOf(state: SessionState): RecoverySources {
   return {
     indexer: state.indexer,
     entries: state.reader.getEntries(),
+    isInContext: contextCheck(state),
     readBlob: (spillPath) => {
       const path = state.locateBlob(spillPath);
       return path === undefined ? undefined : (readSpill(path, [dirname(path)]) ?? undefined);
@@ -57,7 +56,7 @@ export type Recovery = { kind: "found"; outputs: RecoveredOutput[] } | { kind: "
  */
 export function recover(name: string, sources: RecoverySources): Recovery {
   const { indexer } = sources;
-  const wanted = normalizeName(name);
+  const wanted = normalizeName(name, indexer);
   const keys = keysOfChain(wanted, indexer) ?? indexer.resolve(wanted);
   const outputs = keys.flatMap((key) => {
     const record = indexer.getRecord(key);
@@ -70,9 +69,9 @@ export function recover(name: string, sources: RecoverySources): Recovery {
             ...bodyOf(record, sources),
           },
         ]
-      : droppedOutputs(key, sources);
+      : unseenOutputs(key, sources);
   });
-  const found = outputs.length > 0 ? outputs : droppedOutputs(wanted, sources);
+  const found = outputs.length > 0 ? outputs : unseenOutputs(wanted, sources);
   if (found.length > 0) return { kind: "found", outputs: found };
   return { kind: "missing", message: explainMissing(wanted, sources) };
 }
@@ -83,12 +82,27 @@ function keysOfChain(name: string, indexer: ToolCallIndexer): string[] | undefin
   return keys.length > 0 ? [...new Set(keys)] : undefined;
 }
 
-/** Results that a chain has dropped without a record, as earlier releases did, from the session's own messages. */
-function droppedOutputs(key: string, { indexer, entries }: RecoverySources): RecoveredOutput[] {
-  const isDropped = ({ message }: OriginalResult) =>
-    indexer.chainsEverywhere().some((chain) => chain.droppedToolCallIds.includes(message.toolCallId));
+/** Whether a result stands in the context: not behind a compaction, on another branch, or in a compressed chain. */
+function contextCheck(state: SessionState): RecoverySources["isInContext"] {
+  let here: Set<string> | undefined;
+  return ({ toolCallId, timestamp }) => {
+    here ??= new Set(
+      state.messages().flatMap((m) => (isToolResult(m) ? [occurrenceKey(m.toolCallId, m.timestamp)] : [])),
+    );
+    const key = occurrenceKey(toolCallId, timestamp);
+    const isDropped = [...state.indexer.chains().values()].some(
+      (chain) =>
+        chain.active !== false &&
+        (chain.droppedOccurrenceKeys?.includes(key) ?? chain.droppedToolCallIds.includes(toolCallId)),
+    );
+    return here.has(key) && !isDropped;
+  };
+}
+
+/** Results without a record that are out of the model's sight, from the session's own messages. */
+function unseenOutputs(key: string, { entries, isInContext }: RecoverySources): RecoveredOutput[] {
   return findOriginals(entries, key)
-    .filter(isDropped)
+    .filter(({ message }) => !isInContext(message))
     .map(({ message, args }) => ({
       name: message.toolCallId,
       args,
@@ -136,9 +150,12 @@ function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: re
 }
 
 /** Models write refs as they saw them: in backticks, brackets, upper case. */
-function normalizeName(name: string): string {
-  const ref = /^[^\p{L}\p{N}]*([tb]\d{1,9})[^\p{L}\p{N}]*$/iu.exec(name.trim());
-  return ref?.[1] ? ref[1].toLowerCase() : name.trim();
+function normalizeName(name: string, indexer: ToolCallIndexer): string {
+  const plain = name.trim();
+  const bare = plain.replace(/^[`"'[(<#]+|[`"'\])>.,:]+$/g, "");
+  const ref = /^[^\p{L}\p{N}]*([tb]\d{1,9})[^\p{L}\p{N}]*$/iu.exec(plain);
+  if (ref?.[1]) return ref[1].toLowerCase();
+  return indexer.resolve(plain).length === 0 && indexer.resolve(bare).length > 0 ? bare : plain;
 }
 
 function explainMissing(name: string, { indexer, entries }: RecoverySources): string {
@@ -187,43 +204,4 @@ function alignedStart(text: string, index: number): number {
 function alignedEnd(text: string, start: number, end: number): number {
   if (!splitsPair(text, end)) return end;
   return end - 1 > start ? end - 1 : end + 1;
-}
-
-/** Lines of a text that match a pattern, each headed by its number. */
-export interface Matches {
-  body: string;
-  count: number;
-  shown: number;
-}
-
-/**
- * The lines that match `pattern`, a regular expression or else plain text, as `12: line`.
- * @throws Error where the pattern takes too long
- */
-export function matchesOf(text: string, pattern: string): Matches {
-  const lines = text.split("\n");
-  const hits = matchingLines(lines, pattern);
-  const body = hits.map((i) => `${i + 1}: ${lines[i]}`).join("\n");
-  const page = pageOf(body, {});
-  const shown = page.end === page.total ? hits.length : page.body.split("\n").length - 1;
-  return { body: page.body, count: hits.length, shown };
-}
-
-function matchingLines(lines: readonly string[], pattern: string): number[] {
-  const expression = compile(pattern);
-  if (!expression) return lines.flatMap((line, i) => (line.includes(pattern) ? [i] : []));
-  const hits: unknown = runInNewContext(
-    "lines.flatMap((line, i) => (expression.test(line) ? [i] : []))",
-    { lines, expression },
-    { timeout: PATTERN_TIMEOUT_MS },
-  );
-  return Array.isArray(hits) ? hits.filter((hit) => typeof hit === "number") : [];
-}
-
-function compile(pattern: string): RegExp | undefined {
-  try {
-    return new RegExp(pattern, "u");
-  } catch {
-    return undefined;
-  }
 }

@@ -349,8 +349,9 @@ export class Pruner {
     const { autoBudgetThreshold, budgetTurnDelta, autoBudgetTokens, pruneOn } = this.config;
     if (autoBudgetThreshold === null && budgetTurnDelta === null && autoBudgetTokens === null) return;
     if (!active.budget.isDue(host.usage(), lastReply(messages), this.config)) return;
-    // every-turn flushes the same results anyway, and a flush that is running is all that can be done now.
-    if (pruneOn === "every-turn" || active.flushes.running) {
+    // every-turn flushes the same results anyway.
+    if (pruneOn === "every-turn") return;
+    if (active.flushes.running) {
       active.urgent = true;
       return;
     }

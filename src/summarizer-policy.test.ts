@@ -152,18 +152,18 @@ describe("passing trouble with no other model", () => {
     expect(trial.asked).toEqual(["p/main"]);
   });
 
-  test("outside a flush a model that is down is left alone, and said not to be ready", async () => {
+  test("outside a flush a model that is down is left alone, and said not to be available", async () => {
     const trial = new Trial();
     trial.failing.set("p/main", "network");
-    expect(trial.policy.isReady(ALONE)).toBe(true);
+    expect(trial.policy.isAvailable(ALONE)).toBe(true);
     await trial.flush(ALONE);
     trial.takeAsked();
-    expect(trial.policy.isReady(ALONE)).toBe(false);
+    expect(trial.policy.isAvailable(ALONE)).toBe(false);
     expect(await trial.policy.ask(ALONE, trial.attempt)).toBeNull();
     expect(trial.asked).toEqual([]);
-    expect(trial.policy.isReady(BOTH)).toBe(true);
+    expect(trial.policy.isAvailable(BOTH)).toBe(true);
     trial.time += PROBE_COOLDOWN_MS;
-    expect(trial.policy.isReady(ALONE)).toBe(true);
+    expect(trial.policy.isAvailable(ALONE)).toBe(true);
   });
 });
 
@@ -178,7 +178,7 @@ describe("refused credentials", () => {
     for (let i = 0; i < 10; i++) expect(await trial.flush(choice, 3)).toEqual([null, null, null]);
     expect(trial.takeAsked()).toEqual([name]);
     expect(trial.told).toEqual([[name, "auth", expect.stringMatching(/^auth of .*summarizerModel.*\/pruner model/)]]);
-    expect(trial.policy.isReady(choice)).toBe(false);
+    expect(trial.policy.isAvailable(choice)).toBe(false);
 
     trial.time += PROBE_COOLDOWN_MS;
     await trial.flush(choice, 3);
@@ -215,7 +215,7 @@ describe("a fault of a reply", () => {
       expect(await trial.flush(BOTH)).toEqual([null]);
       expect(trial.asked).toEqual(["p/cheap", "p/cheap"]);
       expect(trial.told).toHaveLength(1);
-      expect(trial.policy.isReady(BOTH)).toBe(true);
+      expect(trial.policy.isAvailable(BOTH)).toBe(true);
     },
   );
 
@@ -225,7 +225,7 @@ describe("a fault of a reply", () => {
     await trial.flush(ALONE);
     trial.failing.set("p/main", "cut");
     await trial.flush(ALONE);
-    expect(trial.policy.isReady(ALONE)).toBe(true);
+    expect(trial.policy.isAvailable(ALONE)).toBe(true);
   });
 
   test.each<TroubleKind>(["unusable", "cancelled"])("%s is nothing to tell", async (kind) => {

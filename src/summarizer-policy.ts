@@ -57,8 +57,8 @@ export class SummarizerPolicy {
     this.blocks.clear();
   }
 
-  /** Some model would be asked at once, without the probe that a flush is allowed. */
-  isReady(choice: ModelChoice): boolean {
+  /** Some model would be asked now, without the probe that each flush is allowed. */
+  isAvailable(choice: ModelChoice): boolean {
     return !this.isRefused(choice) && modelsOf(choice).some((model) => this.isOpen(model));
   }
 

@@ -373,6 +373,19 @@ describe("the caller's signal", () => {
     expect(run.troubles).toMatchObject([{ kind: "cancelled" }]);
   });
 
+  test("ends a call for good: what the stream still says starts no timer", async () => {
+    const controller = new AbortController();
+    const stream = new ManualStream();
+    const run = start(async () => stream, controller.signal);
+    stream.say();
+    await settled();
+    controller.abort();
+    await run.finished;
+    stream.say();
+    await settled();
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
   test("is let go of when the call is over", async () => {
     const controller = new AbortController();
     let listening = 0;

@@ -3,9 +3,17 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, isImage, textOf } from "../src/messages.js";
+import { extractToolResultText, textOf } from "../src/messages.js";
 import { shotData } from "./support/fixtures/shot-tool.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, supportPath } from "./support/hosts.js";
+import {
+  HOSTS,
+  type HostSession,
+  openSession,
+  PRODUCT_ENTRY,
+  type Reply,
+  supportPath,
+  until,
+} from "./support/hosts.js";
 import { recordingUi } from "./support/recording-ui.js";
 import type { ScriptedCall, ScriptedRequest } from "./support/script.js";
 import type { Settings } from "./support/simulated-session.js";
@@ -53,9 +61,12 @@ function chainsIn(request: ScriptedRequest | undefined): string[] {
 
 /** Names of the images of a request, oldest first. */
 function shotsIn(request: ScriptedRequest | undefined): number[] {
-  const blocks = (request?.messages ?? []).flatMap((m) => (typeof m.content === "string" ? [] : m.content));
   const known = Array.from({ length: 20 }, (_, n) => shotData(n));
-  return blocks.filter(isImage).map((block) => known.indexOf(block.data));
+  return (request?.messages ?? []).flatMap(({ content }) =>
+    typeof content === "string"
+      ? []
+      : content.flatMap((block) => (block.type === "image" ? [known.indexOf(block.data)] : [])),
+  );
 }
 
 describe.each(HOSTS)("on the %s host", (host) => {
@@ -142,6 +153,40 @@ describe.each(HOSTS)("on the %s host", (host) => {
       expect(JSON.stringify(off.requests.at(-1)?.messages)).not.toContain("Never 4712.");
     });
 
+    test("survives where the result is large enough to be spilled", async () => {
+      const settings = {
+        protectTags: true,
+        spillThreshold: 4_096,
+        spillPreviewBytes: 300,
+        chainCompression: NO_CHAINS,
+      };
+      const { requests } = await play(settings, prompts, replies());
+      expect(extractToolResultText(resultOf(requests.at(-1), "cat") ?? { content: [] })).toEndWith(`\n${TAGGED}`);
+    });
+
+    test("is not sent to a summariser", async () => {
+      const session = await openSession(host, {
+        extensionPaths: [PRODUCT_ENTRY],
+        files: FILES,
+        settings: {
+          contextPrune: { summarizerModel: "scripted/sum", protectTags: true, chainCompression: NO_CHAINS },
+        },
+        script: { replies: replies(), rules: [{ model: "sum", reply: { text: "[1] Lines of a and b." } }] },
+      });
+      open.push(session);
+      await session.prompt("one");
+      await until(() => entries(session, "context-prune-frontier") > 0);
+      await session.prompt("two");
+      const asked = session.requests
+        .filter(({ model }) => model === "sum")
+        .map(({ messages }) => JSON.stringify(messages));
+      expect(asked[0]).toContain("b has line 199");
+      expect(asked.join()).not.toContain("Never 4712.");
+      const main = session.requests.filter(({ model }) => model === "main").at(-1);
+      const stub = extractToolResultText(resultOf(main, "cat") ?? { content: [] });
+      expect(stub).toEndWith(`]\nLines of a and b.\n${TAGGED}`);
+    });
+
     test("survives in a compressed chain", async () => {
       const { requests } = await play({ protectTags: true, chainCompression: EVERY_CHAIN }, prompts, replies());
       const [chain = ""] = chainsIn(requests.at(-1));
@@ -198,6 +243,51 @@ describe.each(HOSTS)("on the %s host", (host) => {
       expect(history(requests, "r1")).toBe("raw raw raw raw stub stub");
       expect(history(requests, "b1")).toMatch(STUB_SOON);
     });
+  });
+
+  test("a budget has nothing to do about results that are kept, and says so once", async () => {
+    const full = { usage: { input: 190_000 }, delayMs: 5 };
+    const look = (n: number): Reply => ({
+      calls: [{ name: "read", arguments: { path: "a.txt", offset: n }, id: `r${n}` }],
+      ...full,
+    });
+    await play(
+      { pruneOn: "on-demand", autoBudgetThreshold: 0.8 },
+      ["go"],
+      [
+        calls(["read", { path: "a.txt" }, "r0"]),
+        calls(["edit", { path: "a.txt", edits: [{ oldText: "no such text", newText: "" }] }, "e1"]),
+        ...[1, 2, 3].map(look),
+        { text: "Done.", ...full },
+      ],
+    );
+    // The failed edit itself, and the reads once their chain is closed.
+    expect(notices.filter((notice) => /compacting/.test(notice)).length).toBeLessThanOrEqual(2);
+    expect(notices.filter((notice) => /nothing that is finished is left/.test(notice))).toHaveLength(1);
+  });
+
+  test("the text of a blob that was read again is not stored a second time with its chain", async () => {
+    const blobPath = (request: ScriptedRequest) =>
+      /is in (\S+\.txt):/.exec(extractToolResultText(resultOf(request, "cat") ?? { content: [] }))?.[1] ?? "";
+    const session = await play(
+      { spillThreshold: 4_096, spillPreviewBytes: 300, chainCompression: EVERY_CHAIN },
+      ["one", "two", "three", "four"],
+      [
+        calls(["bash", { command: "cat a.txt b.txt" }, "cat"]),
+        says("One."),
+        (request) => ({ calls: [{ name: "read", arguments: { path: blobPath(request) }, id: "again" }] }),
+        says("Two."),
+        calls(["bash", { command: "seq 1 900" }, "b"]),
+        says("Three."),
+        calls(["context_tree_query", { toolCallIds: ["t3"] }, "q"]),
+        says("Four."),
+      ],
+    );
+    const last = session.requests.at(-1);
+    expect(chainsIn(last).join("\n")).toMatch(/^- t3 read \S+\.txt, /m);
+    expect(extractToolResultText(resultOf(last, "q") ?? { content: [] })).toContain("b has line 199");
+    const file = session.branch().map((entry) => (entry.type === "custom" ? JSON.stringify(entry) : ""));
+    expect(file.filter((line) => line.includes("b has line 199"))).toEqual([]);
   });
 
   describe("images", () => {
@@ -271,7 +361,10 @@ describe.each(HOSTS)("on the %s host", (host) => {
       expect(requests).toHaveLength(5);
       expect(extractToolResultText(resultOf(requests.at(-1), "q1") ?? { content: [] })).toBe("The other tool answers.");
       expect(history(requests, "r1")).toBe("raw raw raw raw");
-      expect(notices.filter((notice) => TAKEN.test(notice))).toHaveLength(1);
+      await session.prompt("/pruner now");
+      expect(notices.at(-1)).toMatch(TAKEN);
+      // Once by itself, and once in answer to the command.
+      expect(notices.filter((notice) => TAKEN.test(notice))).toHaveLength(2);
       expect(session.branch().filter((entry) => entry.type === "custom")).toEqual([]);
       // What is known when the extensions are loaded, the host tells itself.
       expect(session.errors.map(({ event }) => event)).toEqual(late === "1" ? [] : ["load"]);

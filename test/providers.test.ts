@@ -25,7 +25,13 @@ import { argumentMarker, condenseArguments, markerRefs } from "../src/render/arg
 import { sessionArbitrary } from "./support/generate.js";
 import { HOST_PATHS, HOSTS, type Host } from "./support/host-paths.js";
 import { checkPayload, consecutiveUsers, PROTOCOLS, type Protocol, signaturesOf } from "./support/protocols.js";
-import { agentDirWith, EntryTree, type RenderedRequest, SimulatedSession } from "./support/simulated-session.js";
+import {
+  agentDirWith,
+  EntryTree,
+  type RenderedRequest,
+  type Settings,
+  SimulatedSession,
+} from "./support/simulated-session.js";
 
 setDefaultTimeout(10 * 60_000);
 
@@ -236,10 +242,10 @@ const STRONGEST = {
   purgeErrors: { cooldownTurns: 0, minArgChars: 100 },
 };
 
-const VARIANTS = {
+const VARIANTS: Readonly<Record<string, Settings>> = {
   "arguments and spills": { ...STRONGEST, pruneOn: "every-turn", chainCompression: { enabled: false } },
   chains: { ...STRONGEST, protectedTools: ["tickets_search"], chainCompression: { rollingWindow: 1, batchSize: 0 } },
-} as const;
+};
 
 describe.each(HOSTS)("payloads of the %s host", (host) => {
   let library: HostLibrary;
@@ -250,7 +256,8 @@ describe.each(HOSTS)("payloads of the %s host", (host) => {
   describe.each(PROTOCOLS)("%s", (api) => {
     const model = modelOf(api);
 
-    test.each(Object.entries(VARIANTS))("are valid for any session: %s", async (_name, settings) => {
+    test.each(Object.keys(VARIANTS))("are valid for any session: %s", async (name) => {
+      const settings = VARIANTS[name] ?? {};
       const coverage: Coverage = { markers: 0, purged: 0, chains: 0, spills: 0, images: 0, signatures: 0, foreign: 0 };
       const agentDir = agentDirWith(settings);
       const sessions = fc.sample(sessionArbitrary({ reusedIds: false }), { numRuns: SESSIONS, seed: 11 });
@@ -275,7 +282,7 @@ describe.each(HOSTS)("payloads of the %s host", (host) => {
       }
       const { chains, ...others } = coverage;
       expect(Object.entries(others).filter(([, count]) => count < 3)).toEqual([]);
-      if (!("enabled" in settings.chainCompression)) expect(chains).toBeGreaterThan(3);
+      if (settings.chainCompression?.enabled !== false) expect(chains).toBeGreaterThan(3);
     });
   });
 });
@@ -395,12 +402,8 @@ test("ids that a protocol does not take, and reasoning that leads to nothing, ar
     "malformed id",
   );
   const responses = JSON.parse(await payload("openai-responses"));
-  const isReasoning = (item: { type?: string }) => item.type === "reasoning";
-  const input = responses.input.filter(
-    (item: { type?: string; role?: string }, i: number, all: { type?: string }[]) =>
-      !(all[i - 1] && isReasoning(all[i - 1] ?? {})),
-  );
-  const cut = [...input.slice(0, input.findIndex(isReasoning) + 1), responses.input.at(-1)];
+  const reasoning = responses.input.findIndex((item: { type?: string }) => item.type === "reasoning");
+  const cut = [...responses.input.slice(0, reasoning + 1), responses.input.at(-1)];
   expect(checkPayload("openai-responses", { input: cut }).join()).toContain("without the item");
   const twice = { input: [...responses.input.slice(0, -1), ...responses.input.slice(1)] };
   expect(checkPayload("openai-responses", twice).join()).toContain("stands twice");
@@ -426,8 +429,10 @@ test("a tool whose input follows a grammar builds from condensed arguments on th
     parameters: Type.Object({ patch: Type.String() }),
     constrainedSampling: { type: "grammar", variants: { openai_lark: "start: /(.|\\n)+/" } },
   };
-  const model = { ...modelOf(api), compat: { supportsOpenAIGrammarTools: true } };
-  const payload = (await payloadOf(library, model, messages, [tool])) as { input: { type?: string; input?: string }[] };
+  // Only the newer host knows such tools.
+  const model = { ...modelOf(api), compat: { supportsOpenAIGrammarTools: true } } as unknown as Model<Api>;
+  const tools = [tool] as unknown as Context["tools"];
+  const payload = (await payloadOf(library, model, messages, tools)) as { input: { type?: string; input?: string }[] };
   expect(payload.input.filter((item) => item.type === "custom_tool_call").map((item) => item.input)).toEqual([
     args.patch,
     args.patch,
@@ -439,5 +444,5 @@ test("a tool whose input follows a grammar builds from condensed arguments on th
       ? { ...message, content: message.content.map((b) => (b.type === "toolCall" ? { ...b, arguments: {} } : b)) }
       : message,
   );
-  expect(payloadOf(library, model, broken, [tool])).rejects.toThrow("to be a string");
+  await expect(payloadOf(library, model, broken, tools)).rejects.toThrow("to be a string");
 });

@@ -259,7 +259,7 @@ describe.each(HOSTS)("an oversized result in print mode on %s", (host) => {
 
   test.each<[string, Partial<PiOptions>]>([
     ["", {}],
-    [", with a slow handler", SLOW_HANDLER],
+    [", with a slow handler", { ...SLOW_HANDLER, env: { SLOW_HANDLER_MS: "400" } }],
   ])("that comes again is written once, and each repeat points to the first%s", async (_name, variant) => {
     const folders = freshFolders();
     const first = await run(host, {

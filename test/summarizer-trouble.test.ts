@@ -193,7 +193,8 @@ class Stage {
     const replies = [
       read(`${tag}/app.ts`),
       { text: "Seen the app." },
-      { text: "Going on." },
+      // Closes nothing, so that no flush is under way when the model is healed.
+      { text: "Going on.", stopReason: "length" as const },
       read(`${tag}/lib.ts`),
       { text: "Seen the lib." },
       { text: "Done." },

@@ -291,14 +291,14 @@ describe("completions", () => {
   test("offer every subcommand at first, each with its help", async () => {
     expect(await complete("")).toEqual(SUBCOMMANDS.map((command) => command.name));
     const { pruner } = await sessionWith(DIGEST);
-    expect(completeCommand(pruner, "stat")).toEqual([
+    expect(completeCommand(pruner, "statu")).toEqual([
       { value: "status", label: "status", description: expect.stringContaining("pending") },
     ]);
   });
 
   test("go by what has been typed, in any case", async () => {
     expect(await complete("of")).toEqual(["off"]);
-    expect(await complete("ST")).toEqual(["status"]);
+    expect(await complete("ST")).toEqual(["status", "stats"]);
   });
 
   test("offer what a subcommand takes", async () => {

@@ -11,6 +11,7 @@ import { protectCommands } from "./protect.js";
 import { reportCommands } from "./reports.js";
 import { openSettings, screenCommands } from "./screens.js";
 import { completeKeys, completeValues, runSetting } from "./settings.js";
+import { statsCommands } from "./stats.js";
 import { switchCommands } from "./switch.js";
 import { type CommandResult, failure, info, type Subcommand } from "./types.js";
 
@@ -29,6 +30,7 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   ...switchCommands,
   ...flushCommands,
   ...reportCommands,
+  ...statsCommands,
   ...screenCommands,
   ...chainCommands,
   ...modelCommands,

@@ -1,11 +1,13 @@
-/** `/pruner model`: the summariser by name, with the models that are at hand. */
+/** `/pruner model` and `/pruner thinking`: the summariser by name, with the models that are at hand, and how much it thinks. */
 import { formatSetting, parseSetting } from "../config.js";
-import { chooseSummarizer } from "../host-models.js";
+import { chooseSummarizer, thinkingOf } from "../host-models.js";
 import { cacheNote, changeSetting } from "../ui/settings-model.js";
+import { completeValues } from "./settings.js";
 import { describeChoice } from "./status.js";
 import { type CommandInput, type CommandResult, info, type Subcommand, warning } from "./types.js";
 
 const KEY = "summarizerModel";
+const THINKING_KEY = "summarizerThinking";
 
 export const modelCommands: readonly Subcommand[] = [
   {
@@ -17,6 +19,13 @@ export const modelCommands: readonly Subcommand[] = [
         .filter((name) => name.toLowerCase().includes(args.toLowerCase()))
         .map((value) => ({ value, label: value })),
     run: chooseModel,
+  },
+  {
+    name: "thinking",
+    usage: "[default|off|minimal|low|medium|high|xhigh]",
+    help: "Show or choose how much the summariser thinks",
+    complete: ({ args }) => completeValues(THINKING_KEY, args),
+    run: chooseThinking,
   },
 ];
 
@@ -36,4 +45,21 @@ function chooseModel({ pruner, host, args }: CommandInput): CommandResult {
     ...(note ? [note] : []),
   ];
   return { ...outcome, message: lines.join("\n") };
+}
+
+function chooseThinking({ pruner, host, args }: CommandInput): CommandResult {
+  const describe = () => describeThinking(thinkingOf(pruner.settings, host));
+  if (args === "") return info(`${THINKING_KEY} is ${pruner.settings.summarizerThinking}. ${describe()}`);
+  const parsed = parseSetting(THINKING_KEY, args);
+  if (!parsed.ok) return warning(parsed.error);
+  const outcome = changeSetting(pruner, host, THINKING_KEY, parsed.value);
+  return outcome.type === "info" ? { ...outcome, message: `${outcome.message} ${describe()}` } : outcome;
+}
+
+/** What comes of the setting with the model that is chosen, which may know other levels. */
+function describeThinking(thinking: ReturnType<typeof thinkingOf>): string {
+  if (!thinking) return "No model is chosen that could think.";
+  const { name, level, named } = thinking;
+  const does = level === "off" ? `${name} does not think` : `${name} thinks at level ${level}`;
+  return named ? `${does}, as its name in ${KEY} says.` : `${does}.`;
 }

@@ -21,7 +21,7 @@ export function describeReport(report: FlushReport, options: ReportOptions = {})
   const done = whatWasDone(report);
   if (done !== "" && cancelled) return info(`Cancelled, but ${done}. ${staysPending(failed)}.${rest}`);
   if (done !== "") {
-    const pending = failed > 0 ? ` The summariser failed: ${staysPending(failed)}.` : "";
+    const pending = failed > 0 ? ` The summariser failed for ${staysPending(failed, ", which")}.` : "";
     return info(`${capitalized(done)}.${pending}${rest}`);
   }
   if (cancelled) return info(`Cancelled: nothing was condensed, ${staysPending(failed)}.${rest}`);
@@ -42,8 +42,8 @@ function whatWasDone({ condensed, duplicates, chains, rawChars, keptChars }: Flu
   return [results, compressed].filter(Boolean).join("; ");
 }
 
-function staysPending(results: number): string {
-  return `${count(results, "result")} ${results === 1 ? "stays" : "stay"} pending`;
+function staysPending(results: number, link = ""): string {
+  return `${count(results, "result")}${link} ${results === 1 ? "stays" : "stay"} pending`;
 }
 
 function capitalized(text: string): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Api, AssistantMessage, Model } from "@mariozechner/pi-ai";
 import type { ModelRegistry, SessionEntry } from "@mariozechner/pi-coding-agent";
@@ -8,7 +8,7 @@ import { DEFAULT_CONFIG } from "../config.js";
 import type { HostSnapshot, Registration } from "../host.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX } from "../types.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";
-import { runCommand } from "./index.js";
+import { runCommand, SUBCOMMANDS } from "./index.js";
 import { describeReport } from "./report.js";
 import { nextTrigger } from "./status.js";
 
@@ -235,4 +235,9 @@ describe("the sentence about a flush", () => {
       "Condensed 1 result: 10 to 1 characters.",
     );
   });
+});
+
+test("every command is in doc/commands.md", () => {
+  const documented = readFileSync(new URL("../../doc/commands.md", import.meta.url), "utf8");
+  for (const { name } of SUBCOMMANDS) expect(documented).toContain(`/pruner ${name}`);
 });

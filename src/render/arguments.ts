@@ -24,7 +24,7 @@ const COMMAND_HEAD_CHARS = 200;
 /** A marker wherever it stands, also as a model may have copied it: escaped in a script, with other quotes or spaces. */
 const MARKER = /<condensed-args\s[^<>]{0,80}?ref\s*=\s*\\*["']?(t\d+)/g;
 /** What `replace` gives: it is never condensed again. */
-const CONDENSED = /^(?:[^]{0,200}… )?<condensed-args chars="\d+" ref="t\d+"\/>$/;
+const CONDENSED = /^(?:[\s\S]{0,200}… )?<condensed-args chars="\d+" ref="t\d+"\/>$/;
 
 /** What is replaced, and what by. */
 export interface ArgumentOptions {

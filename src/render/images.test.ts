@@ -59,7 +59,7 @@ describe("capImages", () => {
     const [first, second, third, fourth] = capImages(messages, 2);
     expect(imagesOf([first, second, third].filter((m) => m !== undefined))).toEqual(["a", "b"]);
     const note = expect.stringMatching(/^\[an image stood here; .+\]$/);
-    expect(first).toEqual({
+    expect<unknown>(first).toEqual({
       ...messages[0],
       content: [
         { type: "text", text: "look" },

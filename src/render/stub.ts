@@ -6,7 +6,7 @@ import { cut, grouped } from "../summary/text.js";
 import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
 
 /** pi cuts results to 2,000 characters when it compacts, so what identifies a call must come early. */
-const MAX_OUTCOME_CHARS = 60;
+const MAX_OUTCOME_CHARS = 50;
 
 /** A stub that saves less than a quarter costs the model more in detail than it saves in tokens. */
 const MAX_STUB_SHARE = 0.75;

@@ -23,19 +23,24 @@ export interface MeterOptions {
   costOfModel(model: string): ModelCost;
 }
 
-/** One request. Tokens, and the cost in the currency of the prices. */
+/** One request. Tokens, and costs in the currency of the prices. */
 export interface RequestFigures {
   /** ms since the epoch. */
   at: number;
+  /** Of the prompt; `read` and `write` are parts of it. */
   tokens: number;
   read: number;
   write: number;
-  output: number;
+  /** Cost of the prompt. */
   cost: number;
+  /** Tokens of the answer and their cost, which is the same whatever is condensed. */
+  output: number;
+  outputCost: number;
 }
 
-/** A call of another kind than a request, laid to the request that came next. */
+/** A call beside the conversation, answer included, laid to the request that came next. */
 export interface SideCall {
+  /** Index of that request. */
   request: number;
   cost: number;
 }
@@ -61,8 +66,10 @@ export class CostMeter {
     const prompt = [this.system, ...messages.map((message) => this.partOf(message)).filter((part) => part.tokens > 0)];
     const { read, write, input } = this.cacheOf(this.model).use(prompt, at);
     const output = reply.usage?.output || this.scaled(contentTokens(reply.content));
-    const cost = costOf({ read, write, input, output }, this.options.costOfModel(this.model));
-    this.requests.push({ at, tokens: read + write + input, read, write, output, cost });
+    const prices = this.options.costOfModel(this.model);
+    const cost = costOf({ read, write, input, output: 0 }, prices);
+    const outputCost = costOf({ read, write, input, output }, prices) - cost;
+    this.requests.push({ at, tokens: read + write + input, read, write, output, cost, outputCost });
   }
 
   /** The host compacts: a request of its own, whose prompt is written into the cache for nothing. */
@@ -79,7 +86,12 @@ export class CostMeter {
 
   /** Price of a summariser's calls at `share` of the prices of the session's model; it caches nothing. */
   summarizerCost(tokens: { inputTokens: number; outputTokens: number }, share: number): number {
-    const counts = { read: 0, write: 0, input: this.scaled(tokens.inputTokens), output: this.scaled(tokens.outputTokens) };
+    const counts = {
+      read: 0,
+      write: 0,
+      input: this.scaled(tokens.inputTokens),
+      output: this.scaled(tokens.outputTokens),
+    };
     return costOf(counts, this.options.costOfModel(this.model)) * share;
   }
 

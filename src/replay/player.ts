@@ -1,14 +1,15 @@
 /** Plays a recorded session request by request, as it was or with the extension at work on it. */
+
+import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomUUID } from "node:crypto";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { estimateTextTokens } from "../context-metrics.js";
 import { isAssistant, isToolResult } from "../messages.js";
 import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.js";
-import { estimateTextTokens } from "../context-metrics.js";
 import type { CostMeter } from "./costs.js";
 import { EntryTree } from "./entry-tree.js";
 import { isRequest, type Recording } from "./recording.js";
@@ -164,5 +165,8 @@ function nextMessage(entries: readonly SessionEntry[], index: number): AgentMess
 /** A text of that length, another one for each number. */
 function fillerText(chars: number, number: number): string {
   const head = `Summary ${number} of the conversation so far. `;
-  return (head + "What was asked, what was done, what is open. ".repeat(Math.ceil(chars / 40))).slice(0, Math.max(40, chars));
+  return (head + "What was asked, what was done, what is open. ".repeat(Math.ceil(chars / 40))).slice(
+    0,
+    Math.max(40, chars),
+  );
 }

@@ -11,7 +11,13 @@ import {
   type SessionProgress,
 } from "../economics.js";
 import { commitFlush, prepareFlush } from "../flush.js";
-import { forecastChains, forecastStubs, forecastSummarizer, joinForecasts, type RewriteForecast } from "../flush-forecast.js";
+import {
+  forecastChains,
+  forecastStubs,
+  forecastSummarizer,
+  joinForecasts,
+  type RewriteForecast,
+} from "../flush-forecast.js";
 import { isAnswer } from "../messages.js";
 import { spillOversized } from "../oversized.js";
 import { createProtection, type Protection } from "../protection.js";

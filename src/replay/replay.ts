@@ -10,7 +10,7 @@ import type { ReplayConfig } from "./settings.js";
 import { digestStandIn, ratioStandIn } from "./stand-in.js";
 
 /** Tokens of the recovery tool's description, which every prompt of a session with the extension carries. */
-const RECOVERY_TOOL_TOKENS = 350;
+export const RECOVERY_TOOL_TOKENS = 350;
 /** Share of an output that its digest has, as a forecast. */
 const DIGEST_SHARE = 0.12;
 
@@ -34,6 +34,8 @@ export interface Assumptions {
   inputPrice?: number;
   /** Tokens; by default guessed from the session. */
   contextWindow?: number;
+  /** Tokens that the extension's tool takes in every prompt; `RECOVERY_TOOL_TOKENS` by default. */
+  toolTokens?: number;
   /** Where the host's compactions of the raw session come from; by default `recorded` where the session ran raw. */
   rawCompactions?: PlayOptions["compactions"];
 }
@@ -89,7 +91,11 @@ export async function replaySession(
   await run({ meter: raw, compactions });
   const finished: VariantRun[] = [];
   for (const { name, config } of variants) {
-    const meter = new CostMeter({ scale: scaleFor(config, scale), cache, costOfModel: prices.costOfModel });
+    const meter = new CostMeter({
+      scale: scaleFor(config, scale, assumptions),
+      cache,
+      costOfModel: prices.costOfModel,
+    });
     await run({ meter, compactions: "simulated", condensing: condensing(config, assumptions) });
     finished.push({ name, config, meter });
   }
@@ -107,8 +113,8 @@ function rawCompactions(recording: Recording): PlayOptions["compactions"] {
   return recording.condensedFrom < recording.entries.length ? "simulated" : "recorded";
 }
 
-function scaleFor(config: ReplayConfig, scale: Scale): Scale {
-  return config.enabled ? { ...scale, baseTokens: scale.baseTokens + RECOVERY_TOOL_TOKENS } : scale;
+function scaleFor(config: ReplayConfig, scale: Scale, { toolTokens = RECOVERY_TOOL_TOKENS }: Assumptions): Scale {
+  return config.enabled ? { ...scale, baseTokens: scale.baseTokens + toolTokens } : scale;
 }
 
 function condensing(config: ReplayConfig, { summaryRatio, summarizerPrice }: Assumptions): Condensing {
@@ -134,7 +140,8 @@ async function pointsOf(
     compactions: "recorded",
     onRequest(index, messages, reply) {
       const recorded = recordedPromptTokens(reply);
-      if (recorded > 0 && index < recording.condensedFrom) points.push({ estimated: estimateTokens(messages), recorded });
+      if (recorded > 0 && index < recording.condensedFrom)
+        points.push({ estimated: estimateTokens(messages), recorded });
     },
   });
   return points;

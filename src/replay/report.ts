@@ -1,117 +1,154 @@
-/** The figures of a replay: as data, and as a table for a terminal. */
-import { DEFAULT_PROFILE } from "../economics.js";
-import type { Calibration } from "./calibration.js";
-import type { CostMeter, SideCall } from "./costs.js";
-import type { Assumptions, Replay, VariantRun } from "./replay.js";
-import type { ReplayConfig } from "./settings.js";
+/** A replay as a table for a terminal. */
+import { formatSetting, SETTINGS } from "../config.js";
+import { isRecord } from "../json.js";
+import type { SettingValue } from "../settings-rows.js";
+import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
 
-/** What one way to run a session cost. Tokens are prompt tokens; costs are in `settings.replay.currency`. */
-export interface VariantFigures {
-  /** Requests with their answers, the host's compactions, and the summariser. */
-  cost: number;
-  peakTokens: number;
-  meanTokens: number;
-  readTokens: number;
-  writeTokens: number;
-  /** Compactions by the host. */
-  compactions: number;
+/** A report with the name of its variant. */
+export interface NamedReport {
+  name: string;
+  report: ReplayReport;
 }
 
-export interface PrunedFigures extends VariantFigures {
-  summarizerCost: number;
-  flushes: number;
+/** A row of the table: what it shows of the raw session and of a pruned one. */
+interface Row {
+  label: string;
+  raw(report: ReplayReport): string;
+  pruned(report: ReplayReport): string;
 }
 
-/** What the figures rest on: the extension's settings, and what the replay assumes. */
-export type ReportSettings = ReplayConfig & {
-  replay: {
-    /** `USD`, or the price of one million input tokens. */
-    currency: "USD" | "input-Mtok";
-    /** Name of the price profile; `recorded` for prices from the session itself. */
-    prices: string;
-    cacheLifetimeMs: number;
-    minCacheTokens: number;
-    contextWindow: number;
-    summaries: "digest" | "ratio";
-    summaryRatio: number | null;
-    summarizerPrice: number | null;
-  };
-};
+const NONE = "–";
 
-/** One variant beside the raw session. */
-export interface ReplayReport {
-  requests: number;
-  raw: VariantFigures;
-  pruned: PrunedFigures;
-  /** Cost of the pruned session by that of the raw one. */
-  ratio: number;
-  /** Share of the pruned session's prompt tokens that came from the provider's cache. */
-  cacheReadShare: number;
-  calibration: Calibration;
-  settings: ReportSettings;
+function rowOf(label: string, show: (figures: VariantFigures, report: ReplayReport) => string): Row {
+  return { label, raw: (report) => show(report.raw, report), pruned: (report) => show(report.pruned, report) };
 }
 
-/** One report for each variant. */
-export function reportsOf(replay: Replay, assumptions: Assumptions): ReplayReport[] {
-  return replay.variants.map((variant) => reportOf(replay, variant, assumptions));
+const ROWS: readonly Row[] = [
+  rowOf("cost", ({ cost }, { settings }) => money(cost, settings)),
+  { label: "  of the raw cost", raw: () => NONE, pruned: ({ ratio }) => ratio.toFixed(3) },
+  {
+    label: "  summariser",
+    raw: () => NONE,
+    pruned: ({ pruned, settings }) => money(pruned.summarizerCost, settings),
+  },
+  {
+    label: "with answers, of raw",
+    raw: () => NONE,
+    pruned: ({ raw, pruned, settings: { replay } }) =>
+      ((pruned.cost + replay.answersCost) / (raw.cost + replay.answersCost || 1)).toFixed(3),
+  },
+  rowOf("largest prompt, tokens", ({ peakTokens }) => number(peakTokens)),
+  rowOf("mean prompt, tokens", ({ meanTokens }) => number(meanTokens)),
+  rowOf("read from cache, tokens", ({ readTokens }) => number(readTokens)),
+  rowOf("written to cache, tokens", ({ writeTokens }) => number(writeTokens)),
+  { label: "flushes", raw: () => NONE, pruned: ({ pruned }) => number(pruned.flushes) },
+  rowOf("compactions by the host", ({ compactions }) => number(compactions)),
+];
+
+/**
+ * The table of one session.
+ * @param reports one for each variant, all of the same session
+ */
+export function renderReport(title: string, reports: readonly NamedReport[]): string {
+  const [first] = reports;
+  if (!first) return "";
+  const { requests, calibration, settings } = first.report;
+  const header = ["", "raw", ...reports.map(({ name }) => name)];
+  const body = ROWS.map((row) => [
+    row.label,
+    row.raw(first.report),
+    ...reports.map(({ report }) => row.pruned(report)),
+  ]);
+  return [
+    `${title}: ${count(requests, "request")}`,
+    "",
+    ...layOut([header, ...body]),
+    "",
+    describePrices(settings),
+    describeCalibration(calibration),
+    ...reports.map(({ name, report }) => describeVariant(name, report.settings)),
+    "",
+  ].join("\n");
 }
 
-function reportOf(replay: Replay, { config, meter }: VariantRun, assumptions: Assumptions): ReplayReport {
-  const raw = figuresOf(replay.raw.meter);
-  const summarizerCost = rounded(total(meter.flushes), 6);
-  const pruned = { ...figuresOf(meter), summarizerCost, flushes: meter.flushes.length };
-  const tokens = sum(meter, "tokens");
-  const { recordedTokens, estimatedTokens, errorPct } = replay.calibration;
-  return {
-    requests: replay.raw.meter.requests.length,
-    raw,
-    pruned,
-    ratio: raw.cost > 0 ? rounded(pruned.cost / raw.cost, 4) : 1,
-    cacheReadShare: tokens > 0 ? rounded(sum(meter, "read") / tokens, 4) : 0,
-    calibration: { recordedTokens, estimatedTokens, errorPct: errorPct === null ? null : rounded(errorPct, 2) },
-    settings: settingsOf(replay, config, assumptions),
-  };
+/** The table of several sessions, one line each. */
+export function renderSummary(sessions: readonly (NamedReport & { file: string })[], total: ReplayReport): string {
+  const line = (name: string, { requests, raw, pruned, ratio, settings }: ReplayReport) => [
+    name,
+    number(requests),
+    money(raw.cost, settings),
+    money(pruned.cost, settings),
+    ratio.toFixed(3),
+    number(raw.peakTokens),
+    number(pruned.peakTokens),
+  ];
+  const header = ["session", "requests", "raw cost", "cost", "of raw", "raw peak", "peak"];
+  const rows = sessions.map(({ file, report }) => line(file, report));
+  return [...layOut([header, ...rows, line("all", total)]), ""].join("\n");
 }
 
-function figuresOf(meter: CostMeter): VariantFigures {
-  const { requests } = meter;
-  return {
-    cost: rounded(sum(meter, "cost") + total(meter.compactions) + total(meter.flushes), 6),
-    peakTokens: Math.round(requests.reduce((most, { tokens }) => Math.max(most, tokens), 0)),
-    meanTokens: Math.round(requests.length > 0 ? sum(meter, "tokens") / requests.length : 0),
-    readTokens: Math.round(sum(meter, "read")),
-    writeTokens: Math.round(sum(meter, "write")),
-    compactions: meter.compactions.length,
-  };
+/** The settings of a variant that are not the shipped ones. */
+export function changedSettings(settings: ReportSettings): string[] {
+  return SETTINGS.flatMap(({ key, default: shipped }) => {
+    const value = valueAt(settings, key.split("."));
+    return JSON.stringify(value) === JSON.stringify(shipped) ? [] : [`${key}=${formatSetting(key, value)}`];
+  });
 }
 
-function settingsOf(replay: Replay, config: ReplayConfig | undefined, assumptions: Assumptions): ReportSettings {
-  if (!config) throw new Error("a variant without settings");
-  const cache = assumptions.profile ?? DEFAULT_PROFILE;
-  const digest = config.summarizerModel === "none";
-  return {
-    ...config,
-    replay: {
-      currency: replay.hasPrices ? "USD" : "input-Mtok",
-      prices: assumptions.profile?.name ?? (replay.hasPrices ? "recorded" : DEFAULT_PROFILE.name),
-      cacheLifetimeMs: cache.lifetimeMs,
-      minCacheTokens: cache.minTokens,
-      contextWindow: replay.recording.contextWindow,
-      summaries: digest ? "digest" : "ratio",
-      summaryRatio: digest ? null : assumptions.summaryRatio,
-      summarizerPrice: digest ? null : assumptions.summarizerPrice,
-    },
-  };
+function valueAt(group: unknown, [name = "", ...rest]: readonly string[]): SettingValue {
+  const value = isRecord(group) ? group[name] : undefined;
+  // Settings come out of the table and hold its kinds of values only.
+  return rest.length === 0 ? ((value ?? null) as SettingValue) : valueAt(value, rest);
 }
 
-function sum(meter: CostMeter, field: "tokens" | "read" | "write" | "cost"): number {
-  return meter.requests.reduce((all, request) => all + request[field], 0);
+/** The settings of a variant and how its summaries are made, in a sentence. */
+export function describeVariant(name: string, settings: ReportSettings): string {
+  const { summaries, summaryRatio, summarizerPrice } = settings.replay;
+  const changed = changedSettings(settings).join(", ") || "the shipped settings";
+  const made =
+    summaries === "digest"
+      ? "mechanical digests"
+      : `summaries of ${percent(summaryRatio ?? 0)} at ${percent(summarizerPrice ?? 0)} of the model's price`;
+  return `${name}: ${changed}; ${made}.`;
 }
 
-function total(calls: readonly SideCall[]): number {
-  return calls.reduce((all, call) => all + call.cost, 0);
+/** What the costs rest on, in a sentence. */
+export function describePrices({ replay }: ReportSettings): string {
+  const { prices, cacheLifetimeMs, minCacheTokens, contextWindow, answersCost, currency } = replay;
+  const unit = currency === "USD" ? "USD" : "the price of one million input tokens";
+  return `Prices: ${prices}, in ${unit}; cache kept for ${number(cacheLifetimeMs / 60_000)} min, from ${number(minCacheTokens)} tokens; window ${number(contextWindow)} tokens. Answers cost ${answersCost.toFixed(2)} in each variant and are left out.`;
 }
 
-function rounded(value: number, digits: number): number {
-  return Number(value.toFixed(digits));
+/** How far the estimate is from what was recorded, in a sentence. */
+export function describeCalibration({
+  recordedTokens,
+  estimatedTokens,
+  errorPct,
+}: ReplayReport["calibration"]): string {
+  if (errorPct === null) return "Calibration: no usage was recorded; tokens are estimates.";
+  return `Calibration: ${number(recordedTokens)} tokens recorded, ${number(estimatedTokens)} estimated for the raw session; mean error of a request ${errorPct.toFixed(1)}%.`;
+}
+
+function layOut(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const cell = (text: string, column: number) =>
+    column === 0 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0);
+  return rows.map((row) => row.map(cell).join("  ").trimEnd());
+}
+
+function money(cost: number, { replay }: ReportSettings): string {
+  const text = cost.toFixed(cost < 1 ? 4 : 2);
+  return replay.currency === "USD" ? `$${text}` : text;
+}
+
+function percent(share: number): string {
+  return `${Number((share * 100).toFixed(1))}%`;
+}
+
+function count(amount: number, noun: string): string {
+  return `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en-US");
 }

@@ -35,7 +35,9 @@ function readText(path: string): string {
     const code = isRecord(error) ? error.code : undefined;
     if (code === "ENOENT" || code === "ENOTDIR") throw new ReplayInputError(`${path}: there is no such file.`);
     if (code === "EISDIR") throw new ReplayInputError(`${path}: this is a folder, not a session file.`);
-    throw new ReplayInputError(`${path}: it cannot be read (${error instanceof Error ? error.message : String(error)}).`);
+    throw new ReplayInputError(
+      `${path}: it cannot be read (${error instanceof Error ? error.message : String(error)}).`,
+    );
   }
 }
 
@@ -118,7 +120,9 @@ function problemOf(entry: RawEntry): string | undefined {
   if (!isRecord(message) || typeof message.role !== "string") return "a message without a role";
   const hasBlocks = message.role === "assistant" || message.role === "toolResult";
   if (hasBlocks && !Array.isArray(message.content)) return `a message of role ${message.role} without content`;
-  return message.role === "toolResult" && typeof message.toolCallId !== "string" ? "a result without a call" : undefined;
+  return message.role === "toolResult" && typeof message.toolCallId !== "string"
+    ? "a result without a call"
+    : undefined;
 }
 
 /** A message without a time of its own takes that of its entry. */

@@ -1,6 +1,7 @@
 /** What stands in for a model that summarises: texts of a given length, at a given price. Or the product's own digest. */
-import { estimateTextTokens } from "../context-metrics.js";
+
 import type { FuseRangeSummary } from "../chain-flush.js";
+import { estimateTextTokens } from "../context-metrics.js";
 import type { Summarize } from "../flush.js";
 import { digestSummary } from "../summarizer.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest } from "../summary/prompt.js";

@@ -16,11 +16,18 @@ export class Diagnostics {
     }
   }
 
-  /** Appends the entry and gives true where this kind and subject has not been told before. */
+  /**
+   * Appends the entry and gives true where this kind and subject has not been told before. Never throws: where the disk
+   * refuses the entry, what it tells of goes on all the same.
+   */
   record(data: DiagnosticEntryData, append: (customType: string, data: unknown) => void): boolean {
     if (this.told.has(keyOf(data))) return false;
     this.told.add(keyOf(data));
-    append(CUSTOM_TYPE_DIAGNOSTIC, data);
+    try {
+      append(CUSTOM_TYPE_DIAGNOSTIC, data);
+    } catch {
+      // A notice was all that could be given.
+    }
     return true;
   }
 }

@@ -26,7 +26,7 @@ import {
 } from "../types.js";
 
 const Count = Type.Integer({ minimum: 0 });
-const Ref = Type.String({ pattern: "^[tb][0-9]{1,9}$" });
+const Ref = Type.String({ pattern: "^[tb][0-9]{1,7}$" });
 
 const RecordSchema = Compile(
   Type.Object({
@@ -102,7 +102,7 @@ const FrontierSchema = Compile(
 
 const ChainSchema = Compile(
   Type.Object({
-    blockId: Type.String({ pattern: "^b[0-9]{1,9}$" }),
+    blockId: Type.String({ pattern: "^b[0-9]{1,7}$" }),
     startUserTimestamp: Type.Number(),
     finalAssistantTimestamp: Type.Number(),
     droppedToolCallIds: Type.Array(Type.String()),

@@ -1,24 +1,35 @@
 import { describe, expect, test } from "bun:test";
 import type { ChainCompressionEntry, FrontierEntryData, SummaryEntryData, ToolCallRecord } from "../types.js";
 import type { OwnEntry } from "./entries.js";
-import { BranchLedger, type DuplicateCall, type IndexedCall } from "./ledger.js";
+import { BranchLedger, type IndexedCall } from "./ledger.js";
 
-function record(toolCallId: string, contentHash?: string): ToolCallRecord {
+function record(toolCallId: string, change: Partial<ToolCallRecord> = {}): ToolCallRecord {
   const base = { toolCallId, toolName: "read", args: {}, resultText: "text", isError: false, turnIndex: 0 };
-  return { ...base, timestamp: 1, resultTimestamp: 2, contentHash };
+  return { ...base, timestamp: 1, resultTimestamp: 2, ...change };
 }
 
-function indexed(toolCallId: string, contentHash?: string): IndexedCall {
-  return { occurrenceKey: `${toolCallId}@2`, shortId: "t1", record: record(toolCallId, contentHash) };
+/** The ref that a call has in its entry: `c1` has `t1`. */
+function refOf(toolCallId: string): string {
+  return `t${toolCallId.slice(1)}`;
 }
 
-function index(...ids: string[]): OwnEntry {
-  return { kind: "index", data: { toolCalls: ids.map((id) => record(id)), refs: [] }, rejected: 0 };
+function indexed(one: ToolCallRecord): IndexedCall {
+  return { occurrenceKey: `${one.toolCallId}@2`, shortId: refOf(one.toolCallId), record: one };
 }
 
-function alias(newToolCallId: string, originalToolCallId: string): OwnEntry {
+/** An index entry, each record with its ref. */
+function index(...toolCalls: ToolCallRecord[]): OwnEntry {
+  const refs = toolCalls.map(({ toolCallId, resultTimestamp }) => ({
+    shortId: refOf(toolCallId),
+    toolCallId,
+    resultTimestamp,
+  }));
+  return { kind: "index", data: { toolCalls, refs }, rejected: 0 };
+}
+
+function alias(newToolCallId: string, originalToolCallId: string, eager?: true): OwnEntry {
   const times = { newResultTimestamp: 2, originalResultTimestamp: 2 };
-  return { kind: "alias", data: { newToolCallId, originalToolCallId, ...times } };
+  return { kind: "alias", data: { newToolCallId, originalToolCallId, shortId: refOf(newToolCallId), ...times, eager } };
 }
 
 function frontier(change: Partial<FrontierEntryData> = {}): OwnEntry {
@@ -41,28 +52,34 @@ function legacySummary(text: string, ...ids: string[]): OwnEntry {
   return { kind: "legacy-summary", text, refs, timestamp: 1 };
 }
 
-/** A ledger that knows these calls and repeats, with `entries` folded in. */
-function ledgerOf(entries: readonly OwnEntry[], calls: readonly IndexedCall[], duplicates: DuplicateCall[] = []) {
+/** A ledger with `entries` folded in, in a file that holds nothing else but what is given. */
+function ledgerOf(
+  entries: readonly OwnEntry[],
+  file: { originals?: readonly IndexedCall[]; refs?: Readonly<Record<string, string>> } = {},
+) {
   const ledger = new BranchLedger({
-    callOf: (key) => calls.find((call) => call.occurrenceKey === key),
-    duplicateOf: (key) => duplicates.find((duplicate) => duplicate.occurrenceKey === key),
+    originalOf: (key) => file.originals?.find((call) => call.occurrenceKey === key),
+    refOf: (key) => file.refs?.[key],
   });
   const changed = entries.map((entry) => ledger.fold(entry));
   return { ledger, changed };
 }
 
+const C1 = record("c1", { contentHash: "hash" });
+const C2 = record("c2");
+
 describe("before a frontier", () => {
-  const entries = [summary([["t1", "c1@2", "part"]], ["c1@2"]), index("c1"), legacySummary("text", "c1")];
+  const entries = [summary([["t1", "c1@2", "part"]], ["c1@2"]), index(C1), legacySummary("text", "c1")];
 
   test("nothing takes effect", () => {
-    const { ledger, changed } = ledgerOf(entries, [indexed("c1", "hash")]);
+    const { ledger, changed } = ledgerOf(entries);
     expect(changed).toEqual([false, false, false]);
     expect(ledger.calls.size + ledger.summaries.size + ledger.legacySummaries.length).toBe(0);
     expect(ledger.findByHash("hash")).toBeUndefined();
   });
 
   test("what has been written is known, so that it is not taken up again", () => {
-    const { ledger } = ledgerOf(entries, [indexed("c1")]);
+    const { ledger } = ledgerOf(entries);
     expect(ledger.has("c1@2")).toBe(true);
     expect(ledger.has("c1")).toBe(false);
     expect(ledger.hasUncommitted()).toBe(true);
@@ -71,94 +88,114 @@ describe("before a frontier", () => {
 
 describe("a frontier", () => {
   test("commits all that stands before it", () => {
-    const call = indexed("c1", "hash");
-    const { ledger, changed } = ledgerOf(
-      [summary([["t1", "c1@2", "part"]], ["c1@2"]), index("c1"), frontier()],
-      [call],
-    );
+    const { ledger, changed } = ledgerOf([summary([["t1", "c1@2", "part"]], ["c1@2"]), index(C1), frontier()]);
     expect(changed.at(-1)).toBe(true);
     expect(ledger.hasUncommitted()).toBe(false);
-    expect([...ledger.calls]).toEqual([["c1@2", call]]);
+    expect([...ledger.calls]).toEqual([["c1@2", indexed(C1)]]);
     expect([...ledger.summaries]).toEqual([["c1@2", { text: "part" }]]);
-    expect(ledger.findByHash("hash")).toBe(call);
+    expect(ledger.findByHash("hash")).toEqual(indexed(C1));
   });
 
   test("commits no entry behind it", () => {
-    const { ledger } = ledgerOf([index("c1"), frontier(), index("c2")], [indexed("c1"), indexed("c2")]);
+    const { ledger } = ledgerOf([index(C1), frontier(), index(C2)]);
     expect([...ledger.calls.keys()]).toEqual(["c1@2"]);
     expect(ledger.hasUncommitted()).toBe(true);
   });
 
   test("replaces the one before it, and what was skipped stays skipped", () => {
     const second = frontier({ lastAttemptedToolCallId: "c2" });
-    const { ledger } = ledgerOf([frontier({ skippedOccurrenceKeys: ["c7@9"] }), second], []);
+    const { ledger } = ledgerOf([frontier({ skippedOccurrenceKeys: ["c7@9"] }), second]);
     expect(ledger.frontier?.lastAttemptedToolCallId).toBe("c2");
     expect(ledger.skipped.has("c7@9")).toBe(true);
   });
 
   test("says what has had its time, for good", () => {
     const pointer = { toolCallId: "c1", occurrenceKey: "c1@2", text: "[was shown here]" };
-    const { ledger } = ledgerOf([frontier({ purgedOccurrenceKeys: ["c3@2"], pointers: [pointer] }), frontier()], []);
+    const { ledger } = ledgerOf([frontier({ purgedOccurrenceKeys: ["c3@2"], pointers: [pointer] }), frontier()]);
     expect([...ledger.purged]).toEqual(["c3@2"]);
     expect([...ledger.pointers]).toEqual([["c1@2", pointer]]);
   });
+});
 
-  test("a record that the file does not hold is passed over", () => {
-    const { ledger } = ledgerOf([index("lost"), alias("c2", "lost"), frontier()], []);
-    expect(ledger.calls.size + ledger.duplicates.size).toBe(0);
-    expect(ledger.has("lost@2") || ledger.has("c2@2")).toBe(false);
+describe("a record", () => {
+  const bare: OwnEntry = { kind: "index", data: { toolCalls: [C1], refs: [] }, rejected: 0 };
+
+  test("without a ref in its entry has the one that the file knows", () => {
+    const { ledger } = ledgerOf([bare, frontier()], { refs: { "c1@2": "t7" } });
+    expect(ledger.calls.get("c1@2")?.shortId).toBe("t7");
   });
 
-  test("commits repeats", () => {
-    const duplicate = { occurrenceKey: "c2@2", toolCallId: "c2", shortId: "t2", original: indexed("c1"), eager: false };
-    const { ledger } = ledgerOf([alias("c2", "c1"), frontier()], [], [duplicate]);
-    expect([...ledger.duplicates]).toEqual([["c2@2", duplicate]]);
+  test("without any ref is passed over, and does not count as dealt with", () => {
+    const { ledger } = ledgerOf([bare, frontier()]);
+    expect(ledger.calls.size).toBe(0);
+    expect(ledger.has("c1@2")).toBe(false);
+  });
+
+  test("written twice counts as it was written first", () => {
+    const { ledger } = ledgerOf([index(C1), frontier(), index({ ...C1, outcome: "later" }), frontier()]);
+    expect(ledger.calls.get("c1@2")?.record.outcome).toBeUndefined();
+  });
+});
+
+describe("a repeat", () => {
+  test("points to its original on the branch", () => {
+    const { ledger } = ledgerOf([index(C1), alias("c2", "c1"), frontier()]);
+    const expected = { occurrenceKey: "c2@2", toolCallId: "c2", shortId: "t2", original: indexed(C1), eager: false };
+    expect([...ledger.duplicates]).toEqual([["c2@2", expected]]);
     expect(ledger.has("c2@2")).toBe(true);
+  });
+
+  test("of a repeat points to the original of that one", () => {
+    const { ledger } = ledgerOf([index(C1), alias("c2", "c1"), alias("c3", "c2"), frontier()]);
+    expect(ledger.duplicates.get("c3@2")?.original).toEqual(indexed(C1));
+  });
+
+  test("points to an original that only the file still holds", () => {
+    const { ledger } = ledgerOf([alias("c2", "c1"), frontier()], { originals: [indexed(C1)] });
+    expect(ledger.duplicates.get("c2@2")?.original).toEqual(indexed(C1));
+  });
+
+  test("of what nobody knows is passed over, and does not count as dealt with", () => {
+    const { ledger } = ledgerOf([alias("c2", "lost"), frontier()]);
+    expect(ledger.duplicates.size).toBe(0);
+    expect(ledger.has("c2@2")).toBe(false);
   });
 });
 
 describe("what must not wait, since it is too big to be sent", () => {
-  const spilled = indexed("c1", "hash");
-  spilled.record.spillPath = "/blobs/c1.txt";
+  const spilled = record("c1", { contentHash: "hash", spillPath: "/blobs/c1.txt" });
 
   test("a spilled result takes effect at once, and is an original for repeats", () => {
-    const entry: OwnEntry = {
-      kind: "index",
-      data: { toolCalls: [spilled.record, record("c2")], refs: [] },
-      rejected: 0,
-    };
-    const { ledger, changed } = ledgerOf([entry], [spilled, indexed("c2")]);
+    const { ledger, changed } = ledgerOf([index(spilled, C2)]);
     expect(changed).toEqual([true]);
     expect([...ledger.calls.keys()]).toEqual(["c1@2"]);
-    expect(ledger.findByHash("hash")).toBe(spilled);
+    expect(ledger.findByHash("hash")).toEqual(indexed(spilled));
   });
 
   test("so does a repeat that is as big", () => {
-    const duplicate = { occurrenceKey: "c2@2", toolCallId: "c2", shortId: "t2", original: spilled, eager: true };
-    const data = { newToolCallId: "c2", newResultTimestamp: 2, originalToolCallId: "c1", eager: true as const };
-    const { ledger, changed } = ledgerOf([{ kind: "alias", data }], [], [duplicate]);
-    expect(changed).toEqual([true]);
-    expect(ledger.duplicates.get("c2@2")).toBe(duplicate);
+    const { ledger, changed } = ledgerOf([index(spilled), alias("c2", "c1", true)]);
+    expect(changed).toEqual([true, true]);
+    expect(ledger.duplicates.get("c2@2")?.eager).toBe(true);
     expect(ledger.hasUncommitted()).toBe(false);
   });
 });
 
 describe("equal contents", () => {
   test("are found at the first call that has them", () => {
-    const [first, second] = [indexed("c1", "hash"), indexed("c2", "hash")];
-    const { ledger } = ledgerOf([index("c1"), frontier(), index("c2"), frontier()], [first, second]);
-    expect(ledger.findByHash("hash")).toBe(first);
+    const second = record("c2", { contentHash: "hash" });
+    const { ledger } = ledgerOf([index(C1), frontier(), index(second), frontier()]);
+    expect(ledger.findByHash("hash")).toEqual(indexed(C1));
   });
 
   test("a record without a hash is like no other", () => {
-    const { ledger } = ledgerOf([index("c1"), frontier()], [indexed("c1")]);
+    const { ledger } = ledgerOf([index(C2), frontier()]);
     expect(ledger.findByHash("")).toBeUndefined();
   });
 });
 
 describe("a summary", () => {
   test("that could not be split stands with its carrier, and the others point to it", () => {
-    const { ledger } = ledgerOf([summary([["t2", "c2@2", "all"]], ["c1@2", "c2@2", "c3@2"]), frontier()], []);
+    const { ledger } = ledgerOf([summary([["t2", "c2@2", "all"]], ["c1@2", "c2@2", "c3@2"]), frontier()]);
     expect([...ledger.summaries]).toEqual([
       ["c1@2", { text: "", carriedBy: "t2" }],
       ["c2@2", { text: "all" }],
@@ -169,14 +206,14 @@ describe("a summary", () => {
   test("written anew replaces the one of a flush that was cut short", () => {
     const lost = summary([["t1", "c1@2", "lost"]], ["c1@2"]);
     const kept = summary([["t2", "c1@2", "kept"]], ["c1@2"]);
-    expect([...ledgerOf([lost, kept, frontier()], []).ledger.summaries]).toEqual([["c1@2", { text: "kept" }]]);
+    expect([...ledgerOf([lost, kept, frontier()]).ledger.summaries]).toEqual([["c1@2", { text: "kept" }]]);
   });
 });
 
 describe("a summary message of an earlier release", () => {
   test("gives each call its part", () => {
     const text = "- `t1` first\n- `t2` second\n\n---\nfooter";
-    const { ledger } = ledgerOf([legacySummary(text, "c1", "c2"), frontier()], []);
+    const { ledger } = ledgerOf([legacySummary(text, "c1", "c2"), frontier()]);
     expect([...ledger.summaries]).toEqual([
       ["c1@2", { text: "first" }],
       ["c2@2", { text: "second" }],
@@ -185,7 +222,7 @@ describe("a summary message of an earlier release", () => {
   });
 
   test("that cannot be split stands with the last call", () => {
-    const { ledger } = ledgerOf([legacySummary("both", "c1", "c2"), frontier()], []);
+    const { ledger } = ledgerOf([legacySummary("both", "c1", "c2"), frontier()]);
     expect([...ledger.summaries]).toEqual([
       ["c1@2", { text: "", carriedBy: "t2" }],
       ["c2@2", { text: "both" }],
@@ -200,7 +237,7 @@ describe("a compressed chain", () => {
   }
 
   test("waits for the frontier of the flush that compresses it", () => {
-    const { ledger, changed } = ledgerOf([index("c1"), chain()], [indexed("c1")]);
+    const { ledger, changed } = ledgerOf([index(C1), chain()]);
     expect(changed).toEqual([false, false]);
     expect(ledger.chains.size).toBe(0);
     ledger.fold(frontier());
@@ -208,7 +245,7 @@ describe("a compressed chain", () => {
   });
 
   test("is put back at once by an entry of its own, and compressed again by the next", () => {
-    const { ledger, changed } = ledgerOf([index("c1"), chain(), frontier(), chain({ active: false })], [indexed("c1")]);
+    const { ledger, changed } = ledgerOf([index(C1), chain(), frontier(), chain({ active: false })]);
     expect(changed.at(-1)).toBe(true);
     expect(ledger.chains.get("b1")?.active).toBe(false);
     ledger.fold(chain({ active: true }));
@@ -225,7 +262,7 @@ test("stats, diagnostics and invalid entries change nothing", () => {
       data: { totalInputTokens: 1, totalOutputTokens: 1, totalCost: 1, callCount: 1, failedCallCount: 0 },
     },
   ];
-  const { ledger, changed } = ledgerOf(entries, []);
+  const { ledger, changed } = ledgerOf(entries);
   expect(changed).toEqual([false, false, false]);
   expect(ledger.hasUncommitted()).toBe(false);
 });

@@ -1,7 +1,8 @@
 /** The session's own messages: where everything that was condensed still stands. */
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAssistant, isToolResult, occurrenceKey, toolCallsOf } from "../messages.js";
+import { CallPairing } from "../call-pairing.js";
+import { isAssistant, isToolResult, occurrenceKey } from "../messages.js";
 
 /** A result as the session holds it, with the arguments of its call. */
 export interface OriginalResult {
@@ -18,12 +19,12 @@ export function findOriginals(entries: readonly SessionEntry[], key: string): Or
 
 function originalsIn(entries: readonly SessionEntry[]): OriginalResult[] {
   const found: OriginalResult[] = [];
-  let args = new Map<string, Record<string, unknown>>();
+  const pairing = new CallPairing();
   for (const entry of entries) {
     if (entry.type !== "message") continue;
     const { message } = entry;
-    if (isAssistant(message)) args = new Map(toolCallsOf(message).map((call) => [call.id, call.arguments]));
-    if (isToolResult(message)) found.push({ message, args: args.get(message.toolCallId) ?? {} });
+    if (isAssistant(message)) pairing.open(message);
+    if (isToolResult(message)) found.push({ message, args: pairing.take(message.toolCallId)?.arguments ?? {} });
   }
   return found;
 }

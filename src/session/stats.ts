@@ -16,9 +16,12 @@ export class SummarizerStats {
 
   /** Takes over the last totals of the session's file. */
   restore(entries: readonly SessionEntry[]): void {
-    const last = entries.findLast((entry) => entry.type === "custom" && entry.customType === CUSTOM_TYPE_STATS);
-    const own = last && readOwnEntry(last);
-    if (own?.kind === "stats") this.totals = { ...own.data };
+    const isOurs = (entry: SessionEntry) => entry.type === "custom" && entry.customType === CUSTOM_TYPE_STATS;
+    const valid = entries
+      .filter(isOurs)
+      .map(readOwnEntry)
+      .findLast((own) => own?.kind === "stats");
+    if (valid?.kind === "stats") this.totals = { ...valid.data };
   }
 
   /** Counts one call of the summariser. */

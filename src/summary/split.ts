@@ -1,7 +1,7 @@
 /** A model's reply for a batch, taken apart by call. */
 
 /** A line that opens the section of call `n`: `[3]`, also as a list item, heading or in bold. */
-const SECTION = /^[ \t]*(?:[-*#]+[ \t]*)?\**\[(\d{1,4})\]\**:?[ \t]*/;
+const SECTION = /^[ \t]*(?:[-*#]+[ \t]*)?\**\[(\d{1,4})\](?:\*|:)*[ \t]*/;
 
 /**
  * The section of each of `count` calls, or `undefined` where the reply does not give every call exactly one non-empty

@@ -10,7 +10,7 @@ import { readable } from "./readable.js";
 
 type EntryRenderer = (
   entry: Parameters<typeof readOwnEntry>[0],
-  options: { expanded: boolean },
+  options: { expanded: boolean; keyText?(action: string): string },
   theme: Theme,
 ) => Component | undefined;
 
@@ -21,9 +21,10 @@ interface DrawsEntries {
 
 export function registerEntryRenderers(pi: ExtensionAPI): void {
   if (!drawsEntries(pi)) return;
-  pi.registerEntryRenderer(CUSTOM_TYPE_SUMMARY, (entry, { expanded }, theme) => {
+  pi.registerEntryRenderer(CUSTOM_TYPE_SUMMARY, (entry, { expanded, keyText }, theme) => {
     const own = readOwnEntry(entry);
-    return own?.kind === "summary" ? new SummaryEntry(own.data, expanded, theme) : undefined;
+    const key = keyText?.("app.tools.expand") ?? "ctrl+o";
+    return own?.kind === "summary" ? new SummaryEntry(own.data, { expanded, key }, theme) : undefined;
   });
 }
 
@@ -37,10 +38,10 @@ export class SummaryEntry implements Component {
 
   constructor(
     private readonly data: { text: string; occurrenceKeys: readonly string[]; model: string },
-    expanded: boolean,
+    private readonly view: { expanded: boolean; key: string },
     private readonly paint: Paint,
   ) {
-    this.markdown = expanded ? new Markdown(readable(data.text), 0, 0, getMarkdownTheme()) : undefined;
+    this.markdown = view.expanded ? new Markdown(readable(data.text), 0, 0, getMarkdownTheme()) : undefined;
   }
 
   invalidate(): void {
@@ -50,7 +51,7 @@ export class SummaryEntry implements Component {
   render(width: number): string[] {
     const { occurrenceKeys, model } = this.data;
     const by = model === "none" ? "" : ` by ${model}`;
-    const hint = this.markdown ? "" : " (ctrl+o to expand)";
+    const hint = this.markdown ? "" : ` (${this.view.key} to expand)`;
     const line = `pruner: ${count(occurrenceKeys.length, "result")} condensed${by}${hint}`;
     return [fit(this.paint.fg("dim", line), width), ...(this.markdown?.render(width) ?? [])];
   }

@@ -13,12 +13,13 @@ import { loadSettings } from "../session/settings-file.js";
 import { contextChart } from "./context-chart.js";
 import { contextShares } from "./context-model.js";
 import { ContextScreen } from "./context-screen.js";
+import { registerEntryRenderers, SummaryEntry } from "./entries.js";
 import { PLAIN } from "./paint.js";
 import { progressLines } from "./progress.js";
 import { settingValue } from "./settings-model.js";
 import { SettingsScreen } from "./settings-screen.js";
 import { segment } from "./status-line.js";
-import { MAX_WIDGET_LINES, type Screen, type Stage } from "./terminal.js";
+import { guarded, MAX_WIDGET_LINES, type Screen, type Stage } from "./terminal.js";
 import { condensedTree } from "./tree-model.js";
 import { treeText } from "./tree-rows.js";
 import { TreeScreen } from "./tree-screen.js";
@@ -278,5 +279,49 @@ describe("the status line", () => {
     await runCommand(session.pruner, session.host, "off");
     expect(segment(session.pruner)).toBe("pruner off");
     expect(segment((await sessionWith(DIGEST, 0)).pruner)).toBeUndefined();
+  });
+});
+
+test("an error in a screen is shown, never thrown, and the next key closes it", () => {
+  const stage = stageOf();
+  const broken = (): never => {
+    throw new Error("it broke");
+  };
+  for (const part of ["render", "handleInput", "invalidate"] as const) {
+    const fine: Screen = {
+      capturesViewportInput: true,
+      render: () => ["fine"],
+      handleInput: () => {},
+      invalidate: () => {},
+    };
+    const screen = guarded({ ...fine, [part]: broken }, stage);
+    screen.invalidate();
+    if (part !== "render") expect(part === "invalidate" || screen.render(40)[0] === "fine").toBe(true);
+    screen.handleInput("x");
+    expect(screen.render(40).join(" ")).toContain("it broke");
+    stage.closed = false;
+    screen.handleInput("x");
+    expect(stage.closed).toBe(true);
+  }
+});
+
+describe("summaries in the transcript", () => {
+  const data = { text: "- exports `app()`\n- no tests", parts: [], occurrenceKeys: ["a@1", "b@2"], model: "one/small" };
+
+  test.each(WIDTHS)("take one line until they are expanded, at %d columns", (width) => {
+    const folded = new SummaryEntry(data, { expanded: false, key: "ctrl+o" }, PLAIN).render(width);
+    expect(folded).toHaveLength(1);
+    expect(folded[0]).toContain("2 results condensed");
+    const whole = new SummaryEntry(data, { expanded: true, key: "ctrl+o" }, PLAIN).render(width);
+    expect(whole.join("\n")).toContain("no tests");
+    expectToFit([...folded, ...whole], width);
+  });
+
+  test("are drawn where the host can, and nothing is asked of one that cannot", () => {
+    const types: string[] = [];
+    const newer = { registerEntryRenderer: (customType: string) => void types.push(customType) };
+    registerEntryRenderers(newer as unknown as Parameters<typeof registerEntryRenderers>[0]);
+    registerEntryRenderers({} as Parameters<typeof registerEntryRenderers>[0]);
+    expect(types).toEqual(["context-prune-summary"]);
   });
 });

@@ -2,6 +2,7 @@
 import type { ExtensionUIContext, Theme } from "@mariozechner/pi-coding-agent";
 import type { Component, Focusable, Keybinding } from "@mariozechner/pi-tui";
 import type { HostSnapshot } from "../host.js";
+import { wrapped } from "./paint.js";
 
 /** Rows that a widget may have; the hosts cut what is longer. */
 export const MAX_WIDGET_LINES = 10;
@@ -42,16 +43,49 @@ export async function showScreen(
   make: (stage: Stage) => Screen,
 ): Promise<void> {
   if (!terminal) return;
-  await terminal.custom<undefined>((tui, theme, keybindings, done) =>
-    make({
+  await terminal.custom<undefined>((tui, theme, keybindings, done) => {
+    const stage: Stage = {
       theme,
       pressed: (data, action) => keybindings.matches(data, action),
       keyName: (action) => keybindings.getKeys(action).join("/"),
       rows: () => Math.max(MIN_ROWS, tui.terminal.rows - ROWS_LEFT),
       redraw: () => tui.requestRender(),
       close: () => done(undefined),
-    }),
-  );
+    };
+    return guarded(make(stage), stage);
+  });
+}
+
+/** The same screen, but an error in it is shown instead of reaching the host, which would end; then any key closes it. */
+export function guarded(screen: Screen, stage: Pick<Stage, "theme" | "close">): Screen {
+  let failure: string | undefined;
+  const attempt = <T>(action: () => T, otherwise: T): T => {
+    try {
+      return action();
+    } catch (error) {
+      failure = error instanceof Error ? error.message : String(error);
+      return otherwise;
+    }
+  };
+  const failed = (width: number) => wrapped(stage.theme.fg("error", `pruner: ${failure}. Any key goes back.`), width);
+  return {
+    capturesViewportInput: true,
+    get focused() {
+      return screen.focused ?? false;
+    },
+    set focused(value) {
+      screen.focused = value;
+    },
+    invalidate: () => attempt(() => screen.invalidate(), undefined),
+    render: (width) => {
+      const lines = failure === undefined ? attempt(() => screen.render(width), []) : [];
+      return failure === undefined ? lines : failed(width);
+    },
+    handleInput: (data) => {
+      if (failure === undefined) attempt(() => screen.handleInput(data), undefined);
+      else stage.close();
+    },
+  };
 }
 
 /** The part of the host's interface that a status line needs. */

@@ -55,7 +55,7 @@ export function checkRecoverable(request: RenderedRequest, state: SessionState):
 }
 
 /**
- * Invariants 2 and 9 for what a chain has dropped: each result is given back by a ref that a compressed chain lists, or
+ * Invariants 2 and 9 for what a chain has dropped: each result is given back by a name that a compressed chain lists, or
  * stands in one word for word. Results that pi-ai leaves out of every request, and orphans, were in none.
  */
 export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: SessionState): string[] {
@@ -63,7 +63,7 @@ export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: S
   const bodies = sent.filter((m) => m.role === "user").map((m) => textOf(m.content));
   const chains = bodies.filter((text) => text.startsWith("<compressed-chain "));
   if (chains.length === 0) return [];
-  const listed = chains.flatMap((text) => [...text.matchAll(/^- (t\d+) /gm)].map((match) => match[1] ?? ""));
+  const listed = chains.flatMap((text) => [...text.matchAll(/^- (\S+) /gm)].map((match) => match[1] ?? ""));
   const given = [...new Set(listed)].flatMap((ref) => {
     const recovery = recover(ref, sources);
     return recovery.kind === "found" ? recovery.outputs : [];
@@ -96,11 +96,11 @@ export function checkArgumentsRecoverable({ raw, sent }: RenderedRequest, state:
   return sent.filter(isAssistant).flatMap((message) =>
     toolCallsOf(message).flatMap((call) => {
       if (known.has(JSON.stringify(call.arguments))) return [];
-      const original = raw.filter(isAssistant).find((m) => m.timestamp === message.timestamp);
-      const wanted = original && toolCallsOf(original).filter((candidate) => candidate.id === call.id);
+      const originals = raw.filter(isAssistant).filter((m) => m.timestamp === message.timestamp);
+      const wanted = originals.flatMap(toolCallsOf).filter((candidate) => candidate.id === call.id);
       const recoveries = markerRefs(call.arguments).map((ref) => recover(ref, sources));
       const outputs = recoveries.flatMap((recovery) => (recovery.kind === "found" ? recovery.outputs : []));
-      const given = wanted?.some(({ arguments: args }) =>
+      const given = wanted.some(({ arguments: args }) =>
         outputs.some((output) => isDeepStrictEqual(output.args, args)),
       );
       return given ? [] : [`the arguments of ${call.id} cannot be given back`];

@@ -32,6 +32,8 @@ export interface PiOptions {
   env?: Record<string, string>;
   /** Lets the newer host read the working folder's `.pi`; the older one always does. */
   trustProject?: boolean;
+  /** The session file may hold lines that are no JSON; `entries` leaves them out. */
+  damaged?: boolean;
   /** After so long the process is killed, and `code` is null. */
   timeoutMs?: number;
   /** Kills the process, as a crash would, once it has sent so many requests. */
@@ -108,10 +110,25 @@ export async function runPi(host: Host, options: PiOptions): Promise<PiRun> {
     stderr,
     requests: readRequests(requestsFile),
     sessionFile,
-    entries: sessionFile ? parseLines<FileEntry>(readFileSync(sessionFile, "utf8")) : [],
+    entries: sessionFile ? readEntries(sessionFile, options.damaged) : [],
     events: options.mode === "json" ? parseLines<Record<string, unknown>>(stdout) : [],
     elapsedMs,
   };
+}
+
+function readEntries(file: string, damaged = false): FileEntry[] {
+  const text = readFileSync(file, "utf8");
+  const lines = damaged ? text.split("\n").filter(isJson).join("\n") : text;
+  return parseLines<FileEntry>(lines);
+}
+
+function isJson(line: string): boolean {
+  try {
+    JSON.parse(line);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Parses text with one JSON value a line; a line that is none fails, naming itself. */

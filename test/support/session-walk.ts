@@ -272,7 +272,9 @@ class Walker {
   private async play(count: number): Promise<void> {
     this.startOfRun();
     const { session } = this;
-    const messages = this.queue.splice(0, count);
+    // No host asks its model before the last result of a turn is there.
+    const end = this.queue.findIndex((message, i) => i >= count && (isAssistant(message) || message.role === "user"));
+    const messages = this.queue.splice(0, end < 0 ? this.queue.length : end);
     for (const [i, message] of messages.entries()) {
       if (isAssistant(message)) await this.request();
       session.add(message);

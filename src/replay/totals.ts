@@ -1,0 +1,59 @@
+/** The figures of several sessions together. */
+import { type ReplayReport, rounded, type VariantFigures } from "./figures.js";
+
+/** The figures of several sessions as those of one; the settings are those of the first. */
+export function sumOf(reports: readonly ReplayReport[]): ReplayReport {
+  const [first] = reports;
+  if (!first) throw new Error("no sessions to sum up");
+  const requests = reports.reduce((all, report) => all + report.requests, 0);
+  const raw = joinFigures(reports.map((report) => ({ figures: report.raw, requests: report.requests })));
+  const joined = joinFigures(reports.map((report) => ({ figures: report.pruned, requests: report.requests })));
+  const add = (pick: (report: ReplayReport) => number) => reports.reduce((all, report) => all + pick(report), 0);
+  const summarizerCost = rounded(
+    add(({ pruned }) => pruned.summarizerCost),
+    6,
+  );
+  const pruned = { ...joined, summarizerCost, flushes: add((report) => report.pruned.flushes) };
+  const recordedTokens = add(({ calibration }) => calibration.recordedTokens);
+  const error = add(({ calibration }) => (calibration.errorPct ?? 0) * calibration.recordedTokens);
+  const tokens = joined.meanTokens * requests;
+  return {
+    requests,
+    raw,
+    pruned,
+    ratio: raw.cost > 0 ? rounded(pruned.cost / raw.cost, 4) : 1,
+    cacheReadShare: tokens > 0 ? rounded(joined.readTokens / tokens, 4) : 0,
+    calibration: {
+      recordedTokens,
+      estimatedTokens: add(({ calibration }) => calibration.estimatedTokens),
+      errorPct: recordedTokens > 0 ? rounded(error / recordedTokens, 2) : null,
+    },
+    settings: {
+      ...first.settings,
+      replay: {
+        ...first.settings.replay,
+        answersCost: rounded(
+          add(({ settings }) => settings.replay.answersCost),
+          6,
+        ),
+      },
+    },
+  };
+}
+
+function joinFigures(parts: readonly { figures: VariantFigures; requests: number }[]): VariantFigures {
+  const add = (pick: (figures: VariantFigures) => number) => parts.reduce((all, { figures }) => all + pick(figures), 0);
+  const requests = parts.reduce((all, part) => all + part.requests, 0);
+  const tokens = parts.reduce((all, part) => all + part.figures.meanTokens * part.requests, 0);
+  return {
+    cost: rounded(
+      add(({ cost }) => cost),
+      6,
+    ),
+    peakTokens: parts.reduce((most, { figures }) => Math.max(most, figures.peakTokens), 0),
+    meanTokens: requests > 0 ? Math.round(tokens / requests) : 0,
+    readTokens: add(({ readTokens }) => readTokens),
+    writeTokens: add(({ writeTokens }) => writeTokens),
+    compactions: add(({ compactions }) => compactions),
+  };
+}

@@ -1,0 +1,299 @@
+/**
+ * Faults that need a host: kill -9 between any two writes, and other extensions that stand in the way. After each, nothing
+ * is lost, the next request is valid, and nothing escapes to the host.
+ */
+import { afterAll, describe, expect, test } from "bun:test";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
+import { bigText } from "./support/fixtures/big-output.js";
+import type { Trouble } from "./support/fixtures/troublemaker.js";
+import { openSession } from "./support/hosts.js";
+import { checkDroppedRecoverable, checkRecoverable } from "./support/invariants.js";
+import {
+  createFolders,
+  HOSTS,
+  type Host,
+  type PiFolders,
+  type PiRun,
+  PRODUCT_ENTRY,
+  runPi,
+  supportPath,
+} from "./support/print-mode.js";
+import { recordingUi } from "./support/recording-ui.js";
+import type { ScriptedReply } from "./support/script.js";
+import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.js";
+import { checkTranscript } from "./support/transcript.js";
+
+const TIMEOUT = 300_000;
+const SETTINGS = {
+  contextPrune: {
+    summarizerModel: "none",
+    pruneOn: "on-demand",
+    chainCompression: { rollingWindow: 0, batchSize: 0 },
+  },
+};
+const file = (name: string) => Array.from({ length: 150 }, (_, i) => `export const ${name}${i} = ${i};`).join("\n");
+const FILES = { "a.ts": file("a"), "b.ts": file("b"), "c.ts": file("c") };
+const read = (path: string) => ({ name: "read", arguments: { path } });
+const REPLIES: ScriptedReply[] = [
+  { calls: [read("a.ts"), { name: "bash", arguments: { command: "echo hi" } }] },
+  { text: "One." },
+  { calls: [read("b.ts"), read("a.ts")] },
+  { text: "Two." },
+  { calls: [read("c.ts")] },
+  { text: "Three." },
+];
+const PROMPTS = ["one", "two", "three"];
+
+const opened: PiFolders[] = [];
+afterAll(() => {
+  for (const folders of opened) folders.remove();
+});
+
+function folders(): PiFolders {
+  const made = createFolders(FILES);
+  opened.push(made);
+  return made;
+}
+
+/** The session as a process would find it, with what a request of another process has sent. */
+function taken(run: PiRun, place: PiFolders, sent: readonly AgentMessage[]) {
+  const tree = new EntryTree(place.sessionDir).read(
+    run.entries.filter((entry) => entry.type !== "session").map((entry) => JSON.stringify(entry)),
+  );
+  const session = new SimulatedSession(agentDirWith({ summarizerModel: "none" }), tree);
+  return { session, request: { raw: session.messages(), sent: [...sent], epoch: 0 } };
+}
+
+/** The last request is valid, and each result of the session stands in it or is given back by what stands for it. */
+function expectNothingLost(run: PiRun, place: PiFolders): void {
+  const sent = run.requests.at(-1)?.messages ?? [];
+  expect(checkTranscript(sent)).toEqual([]);
+  const { session, request } = taken(run, place, sent);
+  const state = session.state();
+  expect([...checkRecoverable(request, state), ...checkDroppedRecoverable(request, state)]).toEqual([]);
+}
+
+/** Runs `task` over `items`, two at a time. */
+async function inPairs<T>(items: readonly T[], task: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  const worker = async () => {
+    for (const item of queue) await task(item);
+  };
+  await Promise.all([worker(), worker()]);
+}
+
+const preload = `--import=${supportPath("fixtures/kill-at-write.mjs")}`;
+
+function ownEntries(entries: readonly { type: string; customType?: string }[]): string[] {
+  return entries.flatMap(({ customType }) => (customType?.startsWith("context-prune-") ? [customType] : []));
+}
+
+describe.each(HOSTS)("kill -9 on %s", (host) => {
+  /** One process that is killed at a write of its flush, and one that goes on. */
+  async function killAndGoOn(at: number, half: boolean): Promise<{ killed: PiRun; second: PiRun; place: PiFolders }> {
+    const place = folders();
+    const killed = await runPi(host, {
+      folders: place,
+      prompts: [...PROMPTS, "/pruner compact", "four"],
+      script: { replies: [...REPLIES, { text: "Four." }] },
+      settings: SETTINGS,
+      env: { NODE_OPTIONS: preload, KILL_AT: String(at), KILL_HALF: half ? "1" : "" },
+      damaged: half,
+    });
+    const second = await runPi(host, {
+      folders: place,
+      session: "continue",
+      prompts: ["go on", "/pruner compact", "and now?"],
+      script: { replies: [{ text: "Going on." }, { text: "Now." }] },
+      damaged: half,
+    });
+    expect([second.code, second.stderr]).toEqual([0, ""]);
+    return { killed, second, place };
+  }
+
+  test(
+    "between any two writes of a flush loses nothing, and a second process completes it",
+    async () => {
+      const whole = await runPi(host, {
+        folders: folders(),
+        prompts: [...PROMPTS, "/pruner compact", "four"],
+        script: { replies: [...REPLIES, { text: "Four." }] },
+        settings: SETTINGS,
+      });
+      const writes = ownEntries(whole.entries);
+      expect(new Set(writes).size).toBe(5);
+      await inPairs([...writes.keys()], async (at) => {
+        const { killed, second, place } = await killAndGoOn(at, false);
+        expect(killed.code).toBeNull();
+        expect(ownEntries(killed.entries)).toHaveLength(at);
+        // Without its frontier a flush changes no request.
+        const first = second.requests[0]?.messages ?? [];
+        expect(first.filter(isToolResult).map(extractToolResultText)).toContain(FILES["b.ts"]);
+        expect(checkTranscript(first)).toEqual([]);
+        expectNothingLost(second, place);
+        expect(JSON.stringify(second.requests.at(-1)?.messages)).toContain("<compressed-chain ");
+        expect(JSON.stringify(second.requests.at(-1)?.messages)).not.toContain("export const b149");
+      });
+    },
+    TIMEOUT,
+  );
+
+  test(
+    "within a write leaves a last line that ends too early: the next request is valid, and what was given back still is",
+    async () => {
+      const { killed, second, place } = await killAndGoOn(1, true);
+      expect(killed.code).toBeNull();
+      const third = await runPi(host, {
+        folders: place,
+        session: "continue",
+        prompts: ["still there?"],
+        script: { replies: [{ text: "Still." }] },
+        damaged: true,
+      });
+      expect([third.code, third.stderr]).toEqual([0, ""]);
+      for (const run of [second, third]) {
+        for (const { messages } of run.requests) expect(checkTranscript(messages)).toEqual([]);
+      }
+      const texts = (third.requests[0]?.messages ?? []).flatMap((m) => (m.role === "user" ? [textOf(m.content)] : []));
+      // The older host glues the next entry to the broken line, loses both, and with them what stands before: so it does
+      // with any extension, and without one.
+      if (host === "new") {
+        expect(texts[0]).toBe("one");
+        expectNothingLost(third, place);
+      }
+      const { session } = taken(third, place, []);
+      const everything = session.tree.getEntries().flatMap((entry) => resultText(entry));
+      for (const text of Object.values(FILES)) expect(everything).toContain(text);
+    },
+    TIMEOUT,
+  );
+
+  function resultText(entry: SessionEntry): string[] {
+    return entry.type === "message" && isToolResult(entry.message) ? [extractToolResultText(entry.message)] : [];
+  }
+
+  const BIG = 200_000;
+
+  test(
+    "between any two writes of a spill loses nothing, and a second process spills the same",
+    async () => {
+      const big = { name: "big_output", arguments: { bytes: BIG } };
+      const tool = supportPath("fixtures/big-output.ts");
+      const run = (place: PiFolders, at: number) =>
+        runPi(host, {
+          folders: place,
+          prompts: ["one"],
+          script: { replies: [{ calls: [big] }, { text: "Big." }] },
+          settings: { contextPrune: { summarizerModel: "none" } },
+          extensions: [tool],
+          env: { NODE_OPTIONS: preload, KILL_WHAT: "blob", KILL_AT: String(at) },
+        });
+      // Open, write, sync, link, unlink of the file, open and sync of its folder.
+      const steps = [0, 1, 2, 3, 4, 5, 6].filter((step) => step % 2 === (host === "old" ? 0 : 1));
+      await inPairs(steps, async (at) => {
+        const place = folders();
+        const killed = await run(place, at);
+        expect([at, killed.code]).toEqual([at, null]);
+        expect(JSON.stringify(killed.entries)).not.toContain('"spillPath"');
+        const second = await runPi(host, {
+          folders: place,
+          session: "continue",
+          prompts: ["go on"],
+          script: { replies: [{ text: "Going on." }] },
+          extensions: [tool],
+        });
+        expect([second.code, second.stderr]).toEqual([0, ""]);
+        expectNothingLost(second, place);
+        const [result] = (second.requests[0]?.messages ?? []).filter(isToolResult);
+        const stub = result ? extractToolResultText(result) : "";
+        expect(stub).toContain("context_tree_query t1");
+        const path = /\/\S+-blobs\/\S+?\.txt/.exec(stub)?.[0] ?? "";
+        expect(await Bun.file(path).text()).toBe(bigText(BIG));
+      });
+    },
+    TIMEOUT,
+  );
+});
+
+const TROUBLES: Trouble[] = ["throw", "sleep", "drop", "empty", "reorder", "rewrite", "inject", "garbage"];
+const TROUBLEMAKER = supportPath("fixtures/troublemaker.ts");
+
+describe.each(HOSTS)("another extension on %s", (host) => {
+  for (const place of ["before", "after"] as const) {
+    test.each(TROUBLES)(
+      `that is loaded ${place} ours and makes trouble: %s`,
+      async (trouble) => {
+        const folder = folders();
+        const notices: string[] = [];
+        const paths = place === "before" ? [TROUBLEMAKER, PRODUCT_ENTRY] : [PRODUCT_ENTRY, TROUBLEMAKER];
+        const session = await openTroubled(host, folder, trouble, paths, notices);
+        let sessionFile: string | undefined;
+        try {
+          for (const prompt of [...PROMPTS, "four"]) await session.prompt(prompt);
+          sessionFile = session.sessionFile;
+          const foreign = session.errors.filter(({ extensionPath }) => extensionPath !== TROUBLEMAKER);
+          expect(foreign).toEqual([]);
+          expect(notices.length).toBeLessThanOrEqual(1);
+          expect(session.requests).toHaveLength(7);
+          if (place === "before" && trouble !== "garbage") {
+            for (const { messages } of session.requests) expect(problemsOf(messages)).toEqual([]);
+          }
+        } finally {
+          await session.close();
+          delete process.env.TROUBLE;
+        }
+        await expectUnharmed(host, folder, sessionFile);
+      },
+      TIMEOUT,
+    );
+  }
+
+  /** What pi repairs by itself, a call without its result, is no fault of a render. */
+  function problemsOf(messages: readonly AgentMessage[]): string[] {
+    return checkTranscript(messages).filter((problem) => !problem.includes("has no result directly after it"));
+  }
+
+  async function openTroubled(
+    on: Host,
+    folder: PiFolders,
+    trouble: Trouble,
+    extensionPaths: string[],
+    notices: string[],
+  ) {
+    process.env.TROUBLE = trouble;
+    return openSession(on, {
+      folders: folder,
+      extensionPaths,
+      settings: { contextPrune: { ...SETTINGS.contextPrune, pruneOn: "agent-message" } },
+      replies: [...REPLIES, { text: "Four." }],
+      ui: recordingUi(notices),
+    });
+  }
+
+  /** With the troublemaker gone, everything is there, condensed, and given back. */
+  async function expectUnharmed(on: Host, folder: PiFolders, sessionFile: string | undefined): Promise<void> {
+    const session = await openSession(on, {
+      folders: folder,
+      extensionPaths: [PRODUCT_ENTRY],
+      sessionFile,
+      replies: [{ text: "Quiet again." }],
+    });
+    try {
+      await session.prompt("quiet?");
+      const sent = session.requests.at(-1)?.messages ?? [];
+      expect(checkTranscript(sent)).toEqual([]);
+      expect(session.errors).toEqual([]);
+      const lines = session.sessionManager.getEntries().map((entry) => JSON.stringify(entry));
+      const agentDir = agentDirWith({ summarizerModel: "none" });
+      const simulated = new SimulatedSession(agentDir, new EntryTree(folder.sessionDir).read(lines));
+      const request = { raw: simulated.messages(), sent, epoch: 0 };
+      const state = simulated.state();
+      expect([...checkRecoverable(request, state), ...checkDroppedRecoverable(request, state)]).toEqual([]);
+      expect(JSON.stringify(sent)).toContain("context_tree_query t");
+    } finally {
+      await session.close();
+    }
+  }
+});
