@@ -99,6 +99,38 @@ describe("chooseSummarizer", () => {
     ]);
   });
 
+  test.each<[string, string, string | undefined]>([
+    ["vendor/deep:free", "vendor/deep:free", undefined],
+    ["vendor/deep:free:high", "vendor/deep:free", "high"],
+    ["vendor/deep:free:off", "vendor/deep:free", undefined],
+    ["vendor/deep:free:max", "vendor/deep:free", "high"],
+    ["vendor/deep:free:xhigh", "vendor/deep:free", "high"],
+    ["low", "low", undefined],
+  ])("tells id and level of prov/%s apart", async (name, id, reasoning) => {
+    const known = [model("vendor/deep:free", { reasoning: true }), model("low", { reasoning: true })];
+    const { models: registry, sent } = streamingRegistry(known);
+    const change = { summarizerModel: `prov/${name}`, summarizerThinking: "medium" as const };
+    await chosen(change, undefined, registry).configured.open(REQUEST, SIGNAL);
+    // What the name says comes before the setting.
+    const expected = name === id ? "medium" : reasoning;
+    expect(sent.map((one) => [one.model.id, one.options.reasoning])).toEqual([[id, expected]]);
+  });
+
+  test("the level of the configured model is not the session's model's", async () => {
+    const { models: registry, sent } = streamingRegistry([model("thinker", { reasoning: true })]);
+    const main = model("main", { reasoning: true });
+    await chosen({ summarizerModel: "prov/thinker:high" }, main, registry).session?.open(REQUEST, SIGNAL);
+    expect(sent[0]?.options).not.toHaveProperty("reasoning");
+  });
+
+  test("names at most a few of the nearest, and none where none is near", () => {
+    const { models: registry } = streamingRegistry(Array.from({ length: 30 }, (_, i) => model(`cheap-${i}`)));
+    const near = choose({ summarizerModel: "prov/cheap-" }, undefined, registry);
+    expect(near.kind === "missing" && near.reason.match(/prov\/cheap-\d/g)?.length).toBeLessThan(6);
+    const far = choose({ summarizerModel: "xxxxxxxx/yyyyyyyyyyyyyyyyyyyy" }, undefined, registry);
+    expect(far).toEqual({ kind: "missing", reason: expect.not.stringContaining("Nearest") });
+  });
+
   test.each<[string, Partial<Choice>, Model<Api> | undefined, RegExp]>([
     ["the session has no model", {}, undefined, /no model/],
     ["the model is unknown", { summarizerModel: "prov/cheep" }, model("main"), /prov\/cheep.*Nearest: prov\/cheap/],
@@ -136,6 +168,33 @@ describe("a request to the summariser", () => {
     const thinking = { summarizerThinking: "low" as const };
     expect((await send(thinking, model("main", { reasoning: true }))).options.reasoning).toBe("low");
     expect((await send(thinking, model("main"))).options).not.toHaveProperty("reasoning");
+  });
+
+  test.each<[string, object, Choice["summarizerThinking"], string | undefined]>([
+    ["a level beyond what the model has", {}, "xhigh", "high"],
+    ["a level that the model leaves out", { thinkingLevelMap: { minimal: null } }, "minimal", "low"],
+    [
+      "no level that the model has",
+      { thinkingLevelMap: { minimal: null, low: null, medium: null, high: null } },
+      "low",
+      undefined,
+    ],
+  ])("takes the nearest for %s", async (_what, change, summarizerThinking, expected) => {
+    const { options } = await send({ summarizerThinking }, model("main", { reasoning: true, ...change }));
+    expect(options.reasoning).toBe(expected as typeof options.reasoning);
+    expect("reasoning" in options).toBe(expected !== undefined);
+  });
+
+  test("is tried once more at most, and waits no longer for that than a little", async () => {
+    const { options } = await send({}, model("main"));
+    expect(options.maxRetries).toBe(1);
+    expect(options.maxRetryDelayMs).toBeLessThan(20_000);
+  });
+
+  test("has a usual window where the model does not say", () => {
+    const { models } = streamingRegistry();
+    const { maxInputTokens } = chosen({}, model("main", { contextWindow: 0, maxTokens: 0 }), models).configured;
+    expect(maxInputTokens).toBeGreaterThan(50_000);
   });
 
   test("leaves room for the answer in the model's window", async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
 import { matchesOf } from "./pattern-search.js";
 
 describe("matchesOf", () => {

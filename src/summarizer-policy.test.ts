@@ -145,6 +145,18 @@ describe("passing trouble with no other model", () => {
     expect(trial.asked).toHaveLength(1);
   });
 
+  test("requests that find it being probed wait for what comes of it", async () => {
+    const trial = new Trial();
+    trial.failing.set("p/main", "network");
+    await trial.flush(ALONE);
+    trial.failing.clear();
+    trial.takeAsked();
+    trial.policy.flushBegins();
+    const values = await Promise.all(Array.from({ length: 4 }, () => trial.policy.ask(ALONE, trial.attempt)));
+    expect(values).toEqual(["by p/main", "by p/main", "by p/main", "by p/main"]);
+    expect(trial.asked).toHaveLength(4);
+  });
+
   test("the session's model under both names is one model", async () => {
     const trial = new Trial();
     trial.failing.set("p/main", "network");
@@ -193,6 +205,20 @@ describe("refused credentials", () => {
     trial.failing.clear();
     trial.policy.forgive();
     expect(await trial.flush(ALONE)).toEqual(["by p/main"]);
+  });
+
+  test("are probed by one request, for which the others wait", async () => {
+    const trial = new Trial();
+    trial.failing.set("p/cheap", "auth");
+    await trial.flush(BOTH);
+    trial.time += PROBE_COOLDOWN_MS;
+    trial.takeAsked();
+    const failed = await Promise.all(Array.from({ length: 3 }, () => trial.policy.ask(BOTH, trial.attempt)));
+    expect([failed, trial.takeAsked()]).toEqual([[null, null, null], ["p/cheap"]]);
+    trial.time += PROBE_COOLDOWN_MS;
+    trial.failing.clear();
+    const values = await Promise.all(Array.from({ length: 3 }, () => trial.policy.ask(BOTH, trial.attempt)));
+    expect(values).toEqual(["by p/cheap", "by p/cheap", "by p/cheap"]);
   });
 
   test("of the session's model do not keep the configured one from work", async () => {

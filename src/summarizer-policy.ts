@@ -24,8 +24,8 @@ interface Block {
   /** ms since the epoch. */
   until: number;
   kind: TroubleKind;
-  /** A request that finds out whether it is back is under way. */
-  probing: boolean;
+  /** Settles when a request that finds out whether it is back is over; present while there is one. */
+  probe?: Promise<void>;
   /** It has been asked in this flush. */
   probed: boolean;
 }
@@ -64,11 +64,28 @@ export class SummarizerPolicy {
 
   /** Asks the models in turn, at most two. `null` where none gave a value. */
   async ask<T>(choice: ModelChoice, attempt: (model: SummaryModel) => Promise<Attempt<T>>): Promise<T | null> {
-    if (this.isRefused(choice)) return null;
+    for (;;) {
+      const models = this.candidates(choice);
+      if (models.length > 0) return this.askInTurn(models, attempt);
+      const probe = this.probeOf(choice);
+      if (!probe) return null;
+      await probe;
+    }
+  }
+
+  /** Models to ask now, the best first. */
+  private candidates(choice: ModelChoice): SummaryModel[] {
+    if (this.isRefused(choice)) return [];
     const models = modelsOf(choice);
     const open = models.filter((model) => this.isOpen(model));
-    const asked = open.length > 0 ? open : models.filter((model) => this.mayProbe(model)).slice(0, 1);
-    for (const [i, model] of asked.entries()) {
+    return open.length > 0 ? open : models.filter((model) => this.mayProbe(model)).slice(0, 1);
+  }
+
+  private async askInTurn<T>(
+    models: readonly SummaryModel[],
+    attempt: (model: SummaryModel) => Promise<Attempt<T>>,
+  ): Promise<T | null> {
+    for (const [i, model] of models.entries()) {
       // Another request may have found it down meanwhile.
       if (i > 0 && !this.isOpen(model)) continue;
       const outcome = await this.askOne(model, attempt);
@@ -83,9 +100,12 @@ export class SummarizerPolicy {
     attempt: (model: SummaryModel) => Promise<Attempt<T>>,
   ): Promise<Attempt<T>> {
     const block = this.blocks.get(model.name);
+    let settle = () => {};
     if (block) {
-      block.probing = true;
       block.probed = true;
+      block.probe = new Promise((resolve) => {
+        settle = resolve;
+      });
     }
     try {
       const outcome = await attempt(model);
@@ -93,7 +113,8 @@ export class SummarizerPolicy {
       else this.failed(model, outcome.trouble);
       return outcome;
     } finally {
-      if (block) block.probing = false;
+      if (block) block.probe = undefined;
+      settle();
     }
   }
 
@@ -105,12 +126,19 @@ export class SummarizerPolicy {
 
   private isOpen(model: SummaryModel): boolean {
     const block = this.blocks.get(model.name);
-    return !block || (this.now() >= block.until && !block.probing);
+    return !block || (this.now() >= block.until && !block.probe);
   }
 
   private mayProbe(model: SummaryModel): boolean {
     const block = this.blocks.get(model.name);
-    return block !== undefined && block.kind !== "auth" && !block.probed && !block.probing;
+    return block !== undefined && block.kind !== "auth" && !block.probed && !block.probe;
+  }
+
+  /** The probe whose outcome tells whether one of the models can be asked. */
+  private probeOf(choice: ModelChoice): Promise<void> | undefined {
+    return modelsOf(choice)
+      .map((model) => this.blocks.get(model.name)?.probe)
+      .find((probe) => probe !== undefined);
   }
 
   private worked(model: SummaryModel): void {
@@ -123,7 +151,7 @@ export class SummarizerPolicy {
     if (kind === "cancelled" || kind === "unusable") return;
     if (isPassing(trouble) || kind === "auth") {
       const until = this.now() + PROBE_COOLDOWN_MS;
-      this.blocks.set(model.name, { until, kind, probing: false, probed: true });
+      this.blocks.set(model.name, { until, kind, probed: true });
     } else this.blocks.delete(model.name);
     const key = `${model.name}\n${kind}`;
     if (this.told.has(key)) return;

@@ -213,6 +213,16 @@ describe.each(HOSTS)("budgets on the %s host", (host) => {
     expect(notices).toEqual([]);
   });
 
+  test("above the budget the next request waits for the flush of every-turn too", async () => {
+    const session = await run(
+      { autoBudgetThreshold: 0.8, pruneOn: "every-turn", summarizerModel: "scripted/sum" },
+      [...turns(0.4, 0.9), using(0.5, { text: "Done." })],
+      { script: { rules: [{ model: "sum", reply: { text: "[1] Numbered lines of one seed.", delayMs: 400 } }] } },
+    );
+    const main = session.requests.filter(({ model }) => model === "main");
+    expect(split(main[2])).toEqual({ stubs: [0], raw: [1] });
+  });
+
   test("a jump of the delta flushes, one below it does not", async () => {
     const shares = [0.3, 0.4, 0.54, 0.7, 0.75, 0.8];
     const session = await run({ budgetTurnDelta: 0.15 }, [...turns(...shares), using(0.3, { text: "Done." })]);

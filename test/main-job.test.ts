@@ -14,6 +14,8 @@ import {
 import type { ScriptedCall, ScriptedReply } from "./support/script.js";
 
 const TIMEOUT = 120_000;
+/** By which a request to a summariser is known. */
+const SUMMARY_PROMPT = "You condense the finished tool calls";
 
 const MODULE = Array.from(
   { length: 120 },
@@ -48,7 +50,7 @@ function folders(): PiFolders {
 
 async function run(
   host: (typeof HOSTS)[number],
-  options: Partial<PiOptions> & Pick<PiOptions, "folders">,
+  { stderr = "", ...options }: Partial<PiOptions> & Pick<PiOptions, "folders"> & { stderr?: string },
 ): Promise<PiRun> {
   const result = await runPi(host, {
     prompts: PROMPTS,
@@ -56,7 +58,7 @@ async function run(
     settings: { contextPrune: { summarizerModel: "none" } },
     ...options,
   });
-  expect(result.stderr).toBe("");
+  expect(result.stderr).toBe(stderr);
   expect(result.code).toBe(0);
   return result;
 }
@@ -134,6 +136,8 @@ describe.each(HOSTS)("print mode on %s", (host) => {
       const switched = await run(host, {
         folders: place,
         prompts: ["look at the app", "look at the notes", "/pruner off", "and now?"],
+        // Standard output is the reply's.
+        stderr: "Pruner off: the next request is raw.\n",
         script: { replies: [...REPLIES.slice(0, 4), { text: "Nothing." }] },
       });
       expect(textOfResult(switched.requests[2]?.messages, "call_app")).toStartWith("[t1 condensed: ");
@@ -192,9 +196,15 @@ describe.each(HOSTS)("print mode on %s", (host) => {
             { text: "Now.", delayMs: 1_500 },
           ],
           repliesOf: { sum: [bad, good] },
+          // The session's own model, which steps in for one that fails, is no better.
+          rules: [
+            { model: "main", system: SUMMARY_PROMPT, reply: { stopReason: "error", errorMessage: "overloaded" } },
+          ],
         },
       });
-      const main = result.requests.filter((request) => request.model === "main");
+      const main = result.requests.filter(
+        ({ model, systemPrompt }) => model === "main" && !systemPrompt.includes(SUMMARY_PROMPT),
+      );
       expect(result.requests.filter((request) => request.model === "sum")).toHaveLength(2);
       expect(textOfResult(main[2]?.messages, "call_app")).toContain("return n * 119;");
       expect(JSON.stringify(result.entries)).toContain("Exports step0 to step119.");

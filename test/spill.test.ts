@@ -709,6 +709,13 @@ describe("a result that cannot be written", () => {
 });
 
 describe("an oversized result", () => {
+  test("is given back whole by the session's own message where its blob was cut short", async () => {
+    const conversation = new Conversation();
+    await conversation.turn("call_1", [textBlock(OUTPUT)]);
+    fs.truncateSync(conversation.blobOf("call_1"), 1_000);
+    expect(conversation.recovered("t1") === OUTPUT).toBe(true);
+  });
+
   test.each([
     ["one character less", THRESHOLD - 1, false],
     ["exactly the threshold", THRESHOLD, true],

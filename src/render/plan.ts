@@ -99,6 +99,7 @@ class StubbedResults implements Replacements {
     const totals = { count: 0, raw: 0, kept: 0 };
     for (const keys of [this.state.calls.keys(), this.state.duplicates.keys()]) {
       for (const key of keys) {
+        if (this.state.pointers.has(key)) continue;
         const { text, raw } = this.textFor(key);
         if (text === undefined || !isWorthwhile(text.length, raw)) continue;
         totals.count += 1;

@@ -57,7 +57,7 @@ export function renderLanes(series: readonly Series[]): string {
     const told = `${plural(one.flushes.length, "flush", "flushes")}, ${plural(one.compactions.length, "compaction", "compactions")}`;
     return `<div class="lane"><span class="lane-name">${escapeHtml(one.name)}: ${told}</span><div class="lane-body">${flushes.join("")}${compactions.join("")}</div></div>`;
   });
-  return `<div class="lanes">${lanes.join("\n")}</div>`;
+  return `<figure class="lanes">\n<figcaption>Flushes (bars) and compactions by the host (diamonds)</figcaption>\n${lanes.join("\n")}\n</figure>`;
 }
 
 /** Text that is safe between tags and in attributes. */

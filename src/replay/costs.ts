@@ -4,7 +4,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { contentTokens, estimateMessageTokens } from "../context-metrics.js";
 import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor } from "../economics.js";
-import { isToolResult } from "../messages.js";
+import { isAssistant, isDropped, isToolResult } from "../messages.js";
 import { PrefixCache, type PromptPart } from "./prefix-cache.js";
 import { modelOf } from "./recording.js";
 
@@ -51,7 +51,9 @@ export class CostMeter {
   readonly compactions: SideCall[] = [];
   readonly flushes: SideCall[] = [];
   private readonly caches = new Map<string, PrefixCache>();
+  /** A rendered message is another object in each request, its content seldom another. */
   private readonly parts = new WeakMap<AgentMessage, PromptPart>();
+  private readonly partsByContent = new Map<string, PromptPart>();
   private readonly system: PromptPart;
   private model = "";
 
@@ -127,11 +129,13 @@ export class CostMeter {
   private partOf(message: AgentMessage): PromptPart {
     const known = this.parts.get(message);
     if (known) return known;
-    const part = {
-      fingerprint: createHash("sha1").update(sentForm(message)).digest("base64"),
+    const fingerprint = createHash("sha1").update(sentForm(message)).digest("base64");
+    const part = this.partsByContent.get(fingerprint) ?? {
+      fingerprint,
       tokens: this.scaled(estimateMessageTokens(message)),
       blocks: "content" in message && Array.isArray(message.content) ? message.content.length : 1,
     };
+    this.partsByContent.set(fingerprint, part);
     this.parts.set(message, part);
     return part;
   }
@@ -142,6 +146,7 @@ function sentForm(message: AgentMessage): string {
   if (isToolResult(message)) {
     return JSON.stringify([message.role, message.toolCallId, message.isError, message.content]);
   }
-  if ("content" in message) return JSON.stringify([message.role === "assistant", message.content]);
+  if (isAssistant(message)) return JSON.stringify([message.role, isDropped(message), message.content]);
+  if ("content" in message) return JSON.stringify(["user", message.content]);
   return JSON.stringify("summary" in message ? [message.role, message.summary] : [message]);
 }

@@ -30,13 +30,13 @@ figcaption { font-weight: 600; margin-bottom: .5rem; }
 .grid { stroke: var(--rule); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .line { fill: none; stroke: var(--c); stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; }
 .compaction { stroke: var(--c); stroke-width: 1.5; stroke-dasharray: 5 4; vector-effect: non-scaling-stroke; }
-.readout { min-height: 1.4em; font-size: .85rem; font-variant-numeric: tabular-nums; }
-.lanes { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; margin: 1rem 0; padding: .7rem 1rem; }
+.readout { min-height: 1.5em; margin: 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
+.lanes { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; margin: 1rem 0; padding: .9rem 1rem .7rem; }
 .lane { display: grid; grid-template-columns: 4.2rem 1fr; margin: .35rem 0; }
 .lane-name { grid-column: 2; font-size: .8rem; color: var(--soft); overflow-wrap: anywhere; }
 .lane-body { grid-column: 2; position: relative; height: 1rem; border-bottom: 1px solid var(--rule); }
 .lane-body i { position: absolute; bottom: 0; width: 2px; height: .6rem; margin-left: -1px; background: var(--c); }
-.lane-body b { position: absolute; bottom: 0; width: .6rem; height: .6rem; margin-left: -.3rem; background: var(--c); transform: rotate(45deg) translateY(-.25rem); }
+.lane-body b { position: absolute; bottom: 0; width: .6rem; height: .6rem; margin-left: -.3rem; background: var(--c); transform: translateY(-.25rem) rotate(45deg); }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .4rem .9rem; text-align: right; border-bottom: 1px solid var(--rule); vertical-align: bottom; }

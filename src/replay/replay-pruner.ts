@@ -21,7 +21,8 @@ import {
 import { isAnswer } from "../messages.js";
 import { spillOversized } from "../oversized.js";
 import { createProtection, type Protection } from "../protection.js";
-import { pruneMessages } from "../pruner.js";
+import { capImages } from "../render/images.js";
+import { RenderMemo } from "../render-memo.js";
 import { BudgetWatch } from "../session/budget-watch.js";
 import { SessionState } from "../session-state.js";
 import { flushMark } from "../triggers.js";
@@ -67,6 +68,7 @@ interface ChainOrder {
 export class ReplayPruner {
   private readonly state: SessionState;
   private readonly budget = new BudgetWatch();
+  private readonly memo = new RenderMemo();
   private readonly isProtected: Protection;
   private flushedMark: number | undefined;
 
@@ -93,7 +95,8 @@ export class ReplayPruner {
   /** The messages as they are sent. */
   render(messages: AgentMessage[]): AgentMessage[] {
     this.state.sync();
-    return pruneMessages(messages, this.state.plan(this.options.config));
+    const { config } = this.options;
+    return capImages(this.memo.render(messages, this.state.plan(config)), config.maxImagesPerRequest);
   }
 
   private async act(requestAt: number | undefined): Promise<void> {
@@ -134,8 +137,10 @@ export class ReplayPruner {
   }
 
   private workIn(messages: readonly AgentMessage[]): FlushWork {
-    const { batchingMode } = this.options.config;
-    return { messages, pending: this.state.pending(messages, { batchingMode, isProtected: this.isProtected }) };
+    const { batchingMode, turnProtection } = this.options.config;
+    const protectedTurns = turnProtection.enabled ? turnProtection.turns : 0;
+    const options = { batchingMode, protectedTurns, isProtected: this.isProtected };
+    return { messages, pending: this.state.pending(messages, options) };
   }
 
   private async flush({ messages, pending }: FlushWork, chains: ChainOrder = {}): Promise<void> {

@@ -1,5 +1,4 @@
 /** Replays one session: as it was, and under each of several settings. */
-import { estimateTokens } from "../context-metrics.js";
 import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../economics.js";
 import { type Calibration, type CalibrationPoint, calibrationOf, fitScale } from "./calibration.js";
 import { CostMeter, type Scale } from "./costs.js";
@@ -138,10 +137,10 @@ async function pointsOf(
   await run({
     meter,
     compactions: "recorded",
-    onRequest(index, messages, reply) {
+    onRequest(index, _messages, reply) {
       const recorded = recordedPromptTokens(reply);
-      if (recorded > 0 && index < recording.condensedFrom)
-        points.push({ estimated: estimateTokens(messages), recorded });
+      if (recorded === 0 || index >= recording.condensedFrom) return;
+      points.push({ estimated: meter.requests.at(-1)?.tokens ?? 0, recorded });
     },
   });
   return points;
