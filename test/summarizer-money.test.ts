@@ -153,7 +153,6 @@ describe.each(HOSTS)("on the %s host", (host) => {
     const drip = summary({ input: 5_000 }, { text: "word ".repeat(1_000), dripMs: 50 });
     const session = await start([drip, summary(SECOND)], {}, { summarizerMaxTimeoutMs: 1_000 });
     const mute: ScriptedReply = { stopReason: "error", errorMessage: "overloaded", usage: { input: 0, output: 0 } };
-    session.reply();
     // The session's model is asked next, and is no help.
     session.reply({ calls: [{ name: "read", arguments: { path: "a.ts" } }] }, { text: "Seen." }, mute);
     await session.prompt("read a");

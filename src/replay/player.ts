@@ -19,6 +19,19 @@ import type { StandIn } from "./stand-in.js";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 
+/** What a replay needs of a meter. */
+export type Meter = Pick<
+  CostMeter,
+  | "request"
+  | "compaction"
+  | "compactions"
+  | "flush"
+  | "summarizerCost"
+  | "isCold"
+  | "lastContextTokens"
+  | "currentRates"
+>;
+
 /** The extension in a replay. */
 export interface Condensing {
   config: ReplayConfig;
@@ -31,7 +44,7 @@ export interface Condensing {
 
 export interface PlayOptions {
   recording: Recording;
-  meter: CostMeter;
+  meter: Meter;
   /** Whether the host's compactions stand where they were recorded, or fire as they would. */
   compactions: "recorded" | "simulated";
   /** Missing for the session as it is. */
