@@ -78,23 +78,21 @@ export class ToolCallIndexer {
     this.duplicates = new Map();
     this.keysByRef = new Map();
     this.refsByKey = new Map();
+    this.chainsOfFile = new Map();
     this.highestRef = 0;
     this.highestBlock = 0;
     this.invalidTypes = new Set();
-    const known = new Map<SessionEntry, OwnEntry>();
-    for (const entry of all) {
-      const own = readOwnEntry(entry);
-      if (own) known.set(entry, own);
-    }
-    // Refs come first: a record without one must not take a number that is given further down in the file.
-    for (const own of known.values()) this.learnRefs(own);
-    for (const own of known.values()) this.learn(own);
+    const known = ownEntriesOf(all);
+    this.learnAll([...known.values()]);
     this.foldBranch(branch, (entry) => known.get(entry) ?? readOwnEntry(entry));
   }
 
   /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
   resetBranch(branch: readonly SessionEntry[]): void {
-    this.foldBranch(branch, readOwnEntry);
+    const known = ownEntriesOf(branch);
+    // The path may hold entries that nobody has seen yet: those of a flush that broke off before the move.
+    this.learnAll([...known.values()]);
+    this.foldBranch(branch, (entry) => known.get(entry));
   }
 
   private foldBranch(branch: readonly SessionEntry[], read: (entry: SessionEntry) => OwnEntry | undefined): void {
@@ -324,6 +322,15 @@ export class ToolCallIndexer {
     this.nameKey(`t${number}`, key);
     return `t${number}`;
   }
+}
+
+function ownEntriesOf(entries: readonly SessionEntry[]): Map<SessionEntry, OwnEntry> {
+  const own = new Map<SessionEntry, OwnEntry>();
+  for (const entry of entries) {
+    const read = readOwnEntry(entry);
+    if (read) own.set(entry, read);
+  }
+  return own;
 }
 
 function refsOf(own: OwnEntry): SummaryToolCallRef[] {

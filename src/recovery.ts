@@ -5,7 +5,7 @@ import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead }
 import type { ToolCallIndexer } from "./indexer.js";
 import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "./messages.js";
 import { nearest } from "./nearest.js";
-import { findOriginals } from "./session/originals.js";
+import { findOriginals, type OriginalResult } from "./session/originals.js";
 import type { SessionState } from "./session-state.js";
 import { readSpill } from "./spill.js";
 import { splitsPair } from "./summary/text.js";
@@ -57,7 +57,9 @@ export type Recovery = { kind: "found"; outputs: RecoveredOutput[] } | { kind: "
 export function recover(name: string, sources: RecoverySources): Recovery {
   const { indexer } = sources;
   const wanted = normalizeName(name, indexer);
-  const keys = keysOfChain(wanted, indexer) ?? indexer.resolve(wanted);
+  const isUnseen = (message: OriginalResult["message"]) => !sources.isInContext(message);
+  const chainKeys = keysOfChain(wanted, indexer);
+  const keys = chainKeys ?? indexer.resolve(wanted);
   const outputs = keys.flatMap((key) => {
     const record = indexer.getRecord(key);
     return record
@@ -69,9 +71,10 @@ export function recover(name: string, sources: RecoverySources): Recovery {
             ...bodyOf(record, sources),
           },
         ]
-      : unseenOutputs(key, sources);
+      : // A chain gives all of its outputs, also the protected ones of a chain that has been put back.
+        originalOutputs(key, sources, (message) => chainKeys !== undefined || isUnseen(message));
   });
-  const found = outputs.length > 0 ? outputs : unseenOutputs(wanted, sources);
+  const found = outputs.length > 0 ? outputs : originalOutputs(wanted, sources, isUnseen);
   if (found.length > 0) return { kind: "found", outputs: found };
   return { kind: "missing", message: explainMissing(wanted, sources) };
 }
@@ -99,10 +102,14 @@ function contextCheck(state: SessionState): RecoverySources["isInContext"] {
   };
 }
 
-/** Results without a record that are out of the model's sight, from the session's own messages. */
-function unseenOutputs(key: string, { entries, isInContext }: RecoverySources): RecoveredOutput[] {
+/** Results without a record, from the session's own messages. */
+function originalOutputs(
+  key: string,
+  { entries }: RecoverySources,
+  isWanted: (message: OriginalResult["message"]) => boolean,
+): RecoveredOutput[] {
   return findOriginals(entries, key)
-    .filter(({ message }) => !isInContext(message))
+    .filter(({ message }) => isWanted(message))
     .map(({ message, args }) => ({
       name: message.toolCallId,
       args,
@@ -129,7 +136,9 @@ function bodyOf(
   record: ToolCallRecord,
   { entries, readBlob }: RecoverySources,
 ): Pick<RecoveredOutput, "text" | "images" | "note"> {
-  const blob = record.spillPath === undefined ? undefined : readBlob(record.spillPath);
+  const file = record.spillPath === undefined ? undefined : readBlob(record.spillPath);
+  // A file of another length is not what was written; the session's own message is.
+  const blob = file !== undefined && isWhole(file, record) ? file : undefined;
   const kept = record.resultText || blob;
   const original = kept !== undefined && kept !== "" && !record.resultImages ? undefined : findResult(record, entries);
   const images = original?.content.filter(isImage) ?? [];
@@ -204,4 +213,8 @@ function alignedStart(text: string, index: number): number {
 function alignedEnd(text: string, start: number, end: number): number {
   if (!splitsPair(text, end)) return end;
   return end - 1 > start ? end - 1 : end + 1;
+}
+
+function isWhole(text: string, { spillBytes }: ToolCallRecord): boolean {
+  return spillBytes === undefined || Buffer.byteLength(text) === spillBytes;
 }

@@ -1,12 +1,13 @@
 /** The handlers that drive one session after the other. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { DEFAULT_CONFIG } from "./config.js";
 import { estimateTokens } from "./context-metrics.js";
-import type { FlushReport } from "./flush.js";
+import { batchesToSummarize, type FlushReport } from "./flush.js";
 import { type FlushRequest, FlushRunner } from "./flush-runner.js";
 import { type HostOutlet, type HostSnapshot, recordUsage } from "./host.js";
 import { chooseSummarizer } from "./host-models.js";
-import { contentChars, isAnswer, isAssistant, isToolResult, lastAnswerIndex } from "./messages.js";
+import { contentChars, isAnswer, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
 import { spillOversized } from "./oversized.js";
 import { createProtection, type Protection } from "./protection.js";
 import { applyRender, pruneMessages } from "./pruner.js";
@@ -21,7 +22,7 @@ import { type ChainListing, SessionState } from "./session-state.js";
 import type { SettingValue } from "./settings-rows.js";
 import type { SummarizerCall } from "./summarizer.js";
 import { flushMark } from "./triggers.js";
-import { type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
+import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
 
 export type { ChainListing };
 
@@ -116,6 +117,7 @@ export class Pruner {
         onCommit: () => budget.flushCommitted(),
       });
       this.active = { state, flushes, budget, memo: new RenderMemo(), urgent: false, unspillable: new Set() };
+      markStale(budget, state);
       this.reportInvalid(host, state);
     } catch (error) {
       this.report(host, "session_start", error);
@@ -124,8 +126,11 @@ export class Pruner {
 
   /** The leaf has moved: usage figures of the other path say nothing about this one. */
   treeMoved(): void {
-    this.active?.budget.reset();
-    this.active?.state.sync();
+    if (!this.active) return;
+    const { budget, state } = this.active;
+    state.sync();
+    budget.reset();
+    markStale(budget, state);
   }
 
   /** Waits for a flush in flight, within bounds, and lets nothing come after. */
@@ -171,6 +176,7 @@ export class Pruner {
       this.flushIfOverBudget(host, active, messages);
       await this.flushIfDue(host, active, messages);
       if (active.urgent) await active.flushes.settle(BUDGET_WAIT_MS, host.signal);
+      if (!active.flushes.running) active.urgent = false;
       await this.fitIntoWindow(host, active, messages);
       if (this.active !== active || !this.config.enabled) return undefined;
       active.budget.requestLeaves(lastReply(messages));
@@ -348,10 +354,9 @@ export class Pruner {
   private flushIfOverBudget(host: HostSnapshot, active: ActiveSession, messages: readonly AgentMessage[]): void {
     const { autoBudgetThreshold, budgetTurnDelta, autoBudgetTokens, pruneOn } = this.config;
     if (autoBudgetThreshold === null && budgetTurnDelta === null && autoBudgetTokens === null) return;
-    if (!active.budget.isDue(host.usage(), lastReply(messages), this.config)) return;
-    // every-turn flushes the same results anyway.
-    if (pruneOn === "every-turn") return;
-    if (active.flushes.running) {
+    if (!active.budget.isDue(this.usage(host, active, messages), lastReply(messages), this.config)) return;
+    // every-turn flushes the same results anyway, and a flush that is running is all that can be done now.
+    if (pruneOn === "every-turn" || active.flushes.running) {
       active.urgent = true;
       return;
     }
@@ -363,8 +368,28 @@ export class Pruner {
     }
     active.urgent = true;
     const turns = pending.length === 1 ? "1 pending turn" : `${pending.length} pending turns`;
-    this.notify(host, `pruner: context budget reached — compacting ${turns}`, "info");
+    if (batchesToSummarize(pending, active.state.indexer, this.config).length > 0) {
+      this.notify(host, `pruner: context budget reached — compacting ${turns}`, "info");
+    }
     void this.flush(host, active, { ...work, mustFree: true });
+  }
+
+  /** Behind the last reply the host counts what is stored, but a spilled result leaves as its stub. */
+  private usage(
+    host: HostSnapshot,
+    active: ActiveSession,
+    messages: readonly AgentMessage[],
+  ): ContextUsage | undefined {
+    const usage = host.usage();
+    if (!usage || usage.tokens === null) return usage;
+    const { replacements } = active.state.plan(this.config);
+    let saved = 0;
+    for (const message of messages.slice(lastAnswerIndex(messages) + 1)) {
+      if (!isToolResult(message)) continue;
+      const replacement = replacements.get(occurrenceKey(message.toolCallId, message.timestamp));
+      if (replacement?.eager) saved += Math.max(0, contentChars(message.content) - replacement.text.length);
+    }
+    return { ...usage, tokens: Math.max(0, usage.tokens - Math.floor(saved / 4)) };
   }
 
   /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
@@ -528,4 +553,16 @@ export class Pruner {
 /** Timestamp (ms) of the last finished reply. */
 function lastReply(messages: readonly AgentMessage[]): number | undefined {
   return messages.findLast(isAnswer)?.timestamp;
+}
+
+/** A flush that stands behind the last reply has made that reply's figure stale. */
+function markStale(budget: BudgetWatch, state: SessionState): void {
+  const { entries } = state.branch;
+  const frontier = entries.findLastIndex(
+    (entry) => entry.type === "custom" && entry.customType === CUSTOM_TYPE_FRONTIER,
+  );
+  const reply = entries.findLastIndex((entry) => entry.type === "message" && isAnswer(entry.message));
+  if (frontier <= reply || reply < 0) return;
+  budget.flushCommitted();
+  budget.requestLeaves(lastReply(state.messages()));
 }

@@ -89,6 +89,20 @@ describe("a batch", () => {
   });
 });
 
+describe("forgetFailed", () => {
+  test("lets what has failed be asked for again, and nothing else", async () => {
+    const desk = new SummaryDesk();
+    const workshop = new Workshop();
+    for (const name of ["made", "failed", "running"]) void desk.summary(batch(name), 5, workshop.make(name));
+    await workshop.finish("made");
+    await workshop.finish("failed", null);
+    desk.forgetFailed();
+    for (const name of ["made", "failed", "running"]) void desk.summary(batch(name), 5, workshop.make(`${name} again`));
+    await settled();
+    expect(workshop.started).toEqual(["made", "failed", "running", "failed again"]);
+  });
+});
+
 describe("concurrency", () => {
   test.each([1, 2, 3])("%d is reached and not exceeded, in the order of asking", async (limit) => {
     const desk = new SummaryDesk();

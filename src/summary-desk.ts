@@ -9,6 +9,8 @@ export type MakeSummary = (signal: AbortSignal) => Promise<BatchSummary | null>;
 export class SummaryDesk {
   private readonly jobs = new Map<string, Promise<BatchSummary | null>>();
   private readonly asked = new Set<string>();
+  /** Batches whose job has come to nothing. */
+  private readonly failed = new Set<string>();
   private controller = new AbortController();
   private running = 0;
   private readonly waiting: (() => void)[] = [];
@@ -21,6 +23,10 @@ export class SummaryDesk {
     const job = this.inTurn(concurrency, make);
     this.jobs.set(key, job);
     this.asked.add(key);
+    const keep = (summary: BatchSummary | null) => {
+      if (summary === null && this.jobs.get(key) === job) this.failed.add(key);
+    };
+    void job.then(keep, () => undefined);
     return job;
   }
 
@@ -44,13 +50,23 @@ export class SummaryDesk {
 
   /** A flush has taken these: what failed may be asked for again by the next, and what was made is not needed twice. */
   forget(batches: readonly CapturedBatch[]): void {
-    for (const batch of batches) this.jobs.delete(keyOf(batch));
+    for (const batch of batches) this.drop(keyOf(batch));
+  }
+
+  /** What has failed may be asked for again at once. */
+  forgetFailed(): void {
+    for (const key of this.failed) this.drop(key);
   }
 
   /** Ends every call that is running; what has been made stays. */
   cancel(reason: string): void {
     this.controller.abort(new Error(reason));
     this.controller = new AbortController();
+  }
+
+  private drop(key: string): void {
+    this.jobs.delete(key);
+    this.failed.delete(key);
   }
 }
 
