@@ -26,8 +26,12 @@ export interface ChainChoice {
   summaryOf(key: string): string | undefined;
   /** Takes every chain behind the window, however few there are. */
   all?: boolean;
+  /** User turns at the end whose chains are left alone. */
+  protectedTurns?: number;
   /** Missing where there is no model to ask. */
   fuse?: FuseRangeSummary;
+  /** A read of something that had been condensed, whose text is stored already. */
+  isRecovery?(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
 }
 
 /** Chains that are about to be compressed. */
@@ -36,6 +40,7 @@ export interface PreparedChains {
   ranges: readonly ChainRange[];
   /** Fused summaries by the timestamp of the closing reply. */
   fused: ReadonlyMap<number, string>;
+  isRecovery: ChainChoice["isRecovery"];
 }
 
 /** Chooses the chains to compress and has their summaries fused, one call each. */
@@ -43,14 +48,19 @@ export async function prepareChains(choice: ChainChoice): Promise<PreparedChains
   const { messages, config, indexer } = choice;
   const isNameable = nameableIn(messages);
   const isOpen = openCycle(messages);
+  // The last turns of the user may be protected; without so many, nothing is old enough.
+  const users = messages.filter((message) => message.role === "user");
+  const protectedTurns = choice.protectedTurns ?? 0;
+  const protectedSince = protectedTurns > 0 ? (users.at(-protectedTurns)?.timestamp ?? 0) : Number.POSITIVE_INFINITY;
+  const stillProtected = (range: ChainRange) => withoutCondensed(range, (key) => indexer.isSummarized(key));
   const compressed = new Set([...indexer.chains().values()].map((chain) => chain.finalAssistantTimestamp));
-  const ranges = selectEligible(detectChains(messages, choice.isProtected), {
+  const ranges = selectEligible(detectChains(messages, choice.isProtected).map(stillProtected), {
     config,
     all: choice.all,
     isCompressed: (range) => compressed.has(range.finalAssistantTimestamp),
     isDealtWith: (key) => !choice.isPending(key),
-  }).filter((range) => isNameable(range) && !isOpen(range));
-  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice) };
+  }).filter((range) => isNameable(range) && !isOpen(range) && range.finalAssistantTimestamp < protectedSince);
+  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery: choice.isRecovery };
 }
 
 /**
@@ -73,7 +83,7 @@ export function commitChains(
   const ranges = prepared.ranges.filter(deps.isCurrent);
   const isSummarized = (key: string) => given.has(key) || indexer.isSummarized(key);
   const covered = new Set(ranges.flatMap((range) => range.occurrenceKeys).filter(isSummarized));
-  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized });
+  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized, isRecovery: prepared.isRecovery });
   const entries = compressEligible(ranges, {
     mintBlockId: () => indexer.mintBlockId(),
     refOf: (key) => given.get(key) ?? indexer.refOf(key),
@@ -86,6 +96,14 @@ export function commitChains(
   });
   for (const entry of entries) indexer.registerChain(entry, append);
   return entries.length;
+}
+
+/** The range without the protection of what had been condensed before it was protected: its stub is nothing to keep. */
+function withoutCondensed(range: ChainRange, isCondensed: (key: string) => boolean): ChainRange {
+  const protectedOccurrenceKeys = range.protectedOccurrenceKeys.filter((key) => !isCondensed(key));
+  if (protectedOccurrenceKeys.length === range.protectedOccurrenceKeys.length) return range;
+  const isKept = (id: string) => protectedOccurrenceKeys.some((key) => key.startsWith(`${id}@`));
+  return { ...range, protectedOccurrenceKeys, protectedToolCallIds: range.protectedToolCallIds.filter(isKept) };
 }
 
 /**
@@ -132,6 +150,7 @@ function backfill(
     append: AppendEntry;
     given: Map<string, string>;
     isSummarized(key: string): boolean;
+    isRecovery: ChainChoice["isRecovery"];
   },
 ): void {
   const keys = ranges.flatMap((range) => {
@@ -139,14 +158,14 @@ function backfill(
     return range.occurrenceKeys.filter((key) => !kept.has(key) && !deps.isSummarized(key));
   });
   for (const batch of captureOccurrences(messages, new Set(keys))) {
-    const members = batch.toolCalls.map(memberOf);
+    const members = batch.toolCalls.map((call) => memberOf(call, deps.isRecovery));
     const { turnIndex, timestamp } = batch;
     const refs = deps.indexer.addBatch({ turnIndex, timestamp, members, backfilled: true }, deps.append);
     for (const [i, { call }] of members.entries()) deps.given.set(call.occurrenceKey, refs[i] ?? "");
   }
 }
 
-function memberOf(call: CapturedToolCall) {
+function memberOf(call: CapturedToolCall, isRecovery: ChainChoice["isRecovery"]) {
   const base = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
-  return call.toolName === QUERY_TOOL_NAME ? { ...base, leaveText: true as const } : base;
+  return call.toolName === QUERY_TOOL_NAME || isRecovery?.(call) ? { ...base, leaveText: true as const } : base;
 }

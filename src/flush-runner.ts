@@ -3,6 +3,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { batchesToSummarize, commitFlush, emptyReport, type FlushReport, prepareFlush } from "./flush.js";
 import type { SummarizerChoice } from "./host-models.js";
 import { isToolResult, occurrenceKey } from "./messages.js";
+import { taggedText, withoutTagged } from "./protect-tags.js";
 import type { Protection } from "./protection.js";
 import type { SessionState } from "./session-state.js";
 import {
@@ -176,6 +177,7 @@ export class FlushRunner {
         messages,
         isProtected,
         all: compactAll,
+        protectedTurns: config.turnProtection.enabled ? config.turnProtection.turns : 0,
         fuse: models && ((summaries) => this.fuse(summaries, models, config)),
       },
     });
@@ -222,7 +224,9 @@ export class FlushRunner {
     onChars?: (chars: number) => void,
   ): Promise<BatchSummary | null> {
     return this.desk.summary(batch, config.summarizerConcurrency, (signal) =>
-      this.ask(models, config, signal, onChars, (options) => summarizeBatch(batch, options)),
+      this.ask(models, config, signal, onChars, (options) =>
+        summarizeBatch(config.protectTags ? withoutTags(batch) : batch, options),
+      ),
     );
   }
 
@@ -298,4 +302,12 @@ function placeOf(
     total: work.length,
     label: toolCalls.map((call) => describeCall(call.toolName, call.args)).join(", "),
   };
+}
+
+/** The batch as a summariser may see it: what a tool has marked is kept word for word and needs no summary. */
+function withoutTags(batch: CapturedBatch): CapturedBatch {
+  const toolCalls = batch.toolCalls.map((call) =>
+    taggedText(call.resultText) === "" ? call : { ...call, resultText: withoutTagged(call.resultText) },
+  );
+  return { ...batch, toolCalls };
 }

@@ -107,7 +107,7 @@ export async function prepareFlush(
     >;
     isRecovery: AgeingInput["isRecovery"];
     summarize: Summarize;
-    chains: Pick<ChainChoice, "messages" | "isProtected" | "all" | "fuse">;
+    chains: Pick<ChainChoice, "messages" | "isProtected" | "all" | "protectedTurns" | "fuse">;
   },
 ): Promise<PreparedFlush> {
   const { indexer, config } = deps;
@@ -136,7 +136,12 @@ export async function prepareFlush(
 /** Chains are chosen as they will stand once the batches are committed. */
 function chooseChains(
   batches: readonly PreparedBatch[],
-  { indexer, config, chains }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains">,
+  {
+    indexer,
+    config,
+    chains,
+    isRecovery,
+  }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains" | "isRecovery">,
 ): Promise<PreparedChains> {
   const failed = new Set<string>();
   const fresh = new Map<string, string>();
@@ -150,6 +155,7 @@ function chooseChains(
   return prepareChains({
     ...chains,
     indexer,
+    isRecovery,
     config: config.chainCompression,
     isPending: (key) => failed.has(key),
     summaryOf: (key) => fresh.get(key) ?? known.get(key)?.text,
@@ -194,7 +200,8 @@ export function commitFlush(
   for (const item of batches) {
     if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, given);
   }
-  for (const { repeats } of batches) {
+  for (const { repeats, verdict } of batches) {
+    if (verdict.kind === "held") continue;
     for (const repeat of repeats) {
       // Of an original that only another branch has, a fork would know nothing.
       if (!indexer.isSummarized(repeat.originalKey) && !given.has(repeat.originalKey)) continue;

@@ -44,6 +44,8 @@ export interface PendingOptions {
   unseenToo?: boolean;
   /** User turns at the end whose results are left alone. */
   protectedTurns?: number;
+  /** The conversation to its end, where `messages` stop before it: what came behind them may hold a result back. */
+  whole?: readonly AgentMessage[];
 }
 
 /** One session. A new one is made for each session, so that nothing is carried over. */
@@ -103,7 +105,7 @@ export class SessionState {
 
   /** What a flush could take of `messages` now. */
   pending(messages: readonly AgentMessage[], options: PendingOptions): CapturedBatch[] {
-    const held = heldReads(messages, this.reader.getCwd());
+    const held = heldReads(options.whole ?? messages, this.reader.getCwd());
     return captureUnindexedBatches(messages, {
       frontierKey: this.indexer.frontierKey(),
       isDealtWith: (key) => this.indexer.isSummarized(key) || this.indexer.isSkipped(key),

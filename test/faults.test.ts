@@ -233,7 +233,11 @@ describe("entries of another shape", () => {
   test(
     "are left out with one notice, whichever field is wrong",
     async () => {
-      const file = (await eventful()).tree.lines();
+      const session = await eventful();
+      const totals = { totalInputTokens: 10, totalOutputTokens: 2, totalCost: 0.5, callCount: 1, failedCallCount: 0 };
+      session.tree.appendCustom("context-prune-stats", totals);
+      session.tree.appendCustom("context-prune-diagnostic", { kind: "error", detail: "told before" });
+      const file = session.tree.lines();
       let mutated = 0;
       const seen = new Set<string>();
       for (const [i, line] of file.entries()) {
@@ -257,8 +261,10 @@ describe("entries of another shape", () => {
       expect([...seen].toSorted()).toEqual([
         "context-prune-chain",
         "context-prune-dedup-alias",
+        "context-prune-diagnostic",
         "context-prune-frontier",
         "context-prune-index",
+        "context-prune-stats",
         "context-prune-summary",
       ]);
       expect(mutated).toBeGreaterThan(500);
@@ -336,6 +342,29 @@ describe("a disk that refuses", () => {
     },
     TIMEOUT,
   );
+
+  test("within a flush that the user leaves behind by a move: back there, the next flush completes it", async () => {
+    for (let at = 0; at < 8; at++) {
+      const session = new SimulatedSession(agentDirWith({ ...SETTINGS, pruneOn: "on-demand" }));
+      await session.play(EVENTFUL);
+      let number = 0;
+      session.beforeAppend = () => {
+        if (number++ >= at) throw failure();
+      };
+      await session.pruner.flushNow(session.host, { compactAll: true });
+      session.beforeAppend = () => undefined;
+      const [first] = session.tree.getEntries();
+      const end = session.tree.getLeafId();
+      for (const leaf of [first?.id ?? null, end]) {
+        session.tree.moveTo(leaf);
+        session.pruner.treeMoved();
+      }
+      await session.pruner.flushNow(session.host, { compactAll: true });
+      expect(problems(await session.request(), session)).toEqual([]);
+      expect(viewOf(session)).toContain("<compressed-chain ");
+      expect(viewOf(session.restart())).toBe(viewOf(session));
+    }
+  });
 
   test("does not let a diagnostic that cannot be written break a request", async () => {
     const session = await eventful();

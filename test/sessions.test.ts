@@ -10,8 +10,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { sessionArbitrary } from "./support/generate.js";
+import { HOSTS } from "./support/host-paths.js";
+import { libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.js";
+import { checkPayload, PROTOCOLS } from "./support/protocols.js";
 import { type Walk, walk, walkArbitrary } from "./support/session-walk.js";
-import type { Settings } from "./support/simulated-session.js";
+import type { RenderedRequest, Settings } from "./support/simulated-session.js";
 
 const RUNS = Number(process.env.PROPERTY_RUNS ?? 120);
 const TIMEOUT = 60 * 60_000;
@@ -69,6 +72,9 @@ describe("whole sessions", () => {
         ...setting,
         spillThreshold: 4_096,
         spillPreviewBytes: 300,
+        // Those of a spilled call go once it has been answered, which is within the epoch.
+        condenseArgs: { enabled: false },
+        purgeErrors: { enabled: false },
       }));
       const walks = walkArbitrary(sessionArbitrary({ maxPrompts: 5, maxOutputChars: 12_000 }), settings);
       await fc.assert(
@@ -83,6 +89,40 @@ describe("whole sessions", () => {
         { numRuns: Math.ceil(RUNS / 4) },
       );
       expect(condensed).toBeGreaterThan(RUNS / 8);
+    },
+    TIMEOUT,
+  );
+});
+
+describe.each(HOSTS)("whole sessions, as the %s host sends them", (host) => {
+  test.each(PROTOCOLS)(
+    "by %s, have no fault that the raw session has not",
+    async (api) => {
+      const library = await libraryOf(host);
+      const conversation = sessionArbitrary({ maxPrompts: 5, maxOutputChars: 2_000, reusedIds: false });
+      const walks = walkArbitrary(
+        conversation.map((messages) => spokenBy(api, messages)),
+        SETTINGS,
+        6,
+      );
+      let looked = 0;
+      await fc.assert(
+        fc.asyncProperty(walks, async (plan) => {
+          const requests: RenderedRequest[] = [];
+          await walk({ ...plan, shapes: host }, { onRequest: (request) => requests.push(request) });
+          // No host sends what ends in a reply.
+          const sendable = requests.filter(({ raw }) => raw.length > 0 && raw.at(-1)?.role !== "assistant");
+          for (const { raw, sent } of sendable.slice(-2)) {
+            const before = checkPayload(api, await payloadOf(library, modelOf(api), raw));
+            const after = checkPayload(api, await payloadOf(library, modelOf(api), sent));
+            if (before.length === 0) expect(after).toEqual([]);
+            else expect(after.length).toBeLessThanOrEqual(before.length);
+            looked += 1;
+          }
+        }),
+        { numRuns: Math.ceil(RUNS / 20) },
+      );
+      expect(looked).toBeGreaterThan(0);
     },
     TIMEOUT,
   );

@@ -30,6 +30,8 @@ export const flushCommands: readonly Subcommand[] = [
 export async function flushByHand(input: CommandInput, compactAll: boolean): Promise<CommandResult> {
   const { pruner, host } = input;
   if (!pruner.settings.enabled) return warning("The pruner is off. Turn it on with /pruner on.");
+  const obstacle = pruner.obstacle(host);
+  if (obstacle !== undefined) return warning(`Nothing condensed: ${obstacle}`);
   const flushing = flush(input, compactAll);
   if (!host.terminal) return flushing;
   void flushing.then((result) => answer(host, result));

@@ -36,4 +36,13 @@ describe("Diagnostics", () => {
     diagnostics.restore([entryOf({ kind: "error", detail: "a" }), entryOf({ kind: 1 }), entryOf(null)]);
     expect(tell(diagnostics, ["error", "a"], ["error", "b"]).fresh).toEqual([false, true]);
   });
+
+  test("a disk that refuses the entry disturbs nothing", () => {
+    const refuse = () => {
+      throw new Error("ENOSPC");
+    };
+    const diagnostics = new Diagnostics();
+    expect(diagnostics.record({ kind: "error", detail: "x" }, refuse)).toBe(true);
+    expect(diagnostics.record({ kind: "error", detail: "x" }, refuse)).toBe(false);
+  });
 });

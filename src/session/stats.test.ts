@@ -52,6 +52,18 @@ describe("SummarizerStats", () => {
     expect(entries).toMatchObject([{ customType: CUSTOM_TYPE_STATS, data: { callCount: 1 } }]);
   });
 
+  test("saves once there is room what a full disk has refused", () => {
+    const { entries, append } = recorder();
+    const stats = new SummarizerStats();
+    stats.add(USAGE, true);
+    const refuse = () => {
+      throw new Error("ENOSPC");
+    };
+    expect(() => stats.save(refuse)).toThrow("ENOSPC");
+    stats.save(append);
+    expect(entries).toMatchObject([{ customType: CUSTOM_TYPE_STATS, data: { callCount: 1 } }]);
+  });
+
   test("goes on from the last totals of the file, without counting them twice", () => {
     const { entries, append } = recorder();
     const stats = new SummarizerStats();

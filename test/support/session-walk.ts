@@ -249,7 +249,8 @@ class Walker {
       case "refuse":
         return this.refuse(step.at);
       case "settings": {
-        const change = pickFrom(CHANGES, step.pick);
+        const changes = this.spills ? CHANGES.filter((change) => !("condenseArgs.enabled" in change)) : CHANGES;
+        const change = pickFrom(changes, step.pick);
         if (change) session.pruner.changeSettings(session.host, change);
         return;
       }
