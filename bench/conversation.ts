@@ -28,7 +28,8 @@ function toolTurn(seed: number, next: () => number): AgentMessage[] {
     (_, i) => `line ${i} of output ${seed}: value ${(seed * i) % 977}`,
   );
   const body = text.join("\n");
-  const args = isWrite ? { path: `src/file${seed}.ts`, content: body } : { path: `src/file${seed}.ts` };
+  const path = `src/file${seed}.ts`;
+  const args: Record<string, string> = isWrite ? { path, content: body } : { path };
   const name = isWrite ? "write" : "read";
   return [
     reply([{ type: "toolCall", id: `call_${seed}`, name, arguments: args }], "toolUse", next()),

@@ -3,9 +3,10 @@
  * one, at several prices of the cache, with mechanical digests. The description of the extension's tool is left out, so
  * that what is seen is condensing alone; it adds some 350 tokens to each prompt.
  *
- *     bun bench/defaults.ts [SESSION.jsonl] [--summaries]
+ *     bun bench/defaults.ts [SESSION.jsonl] [--summaries] [--only TEXT]
  *
- * `--summaries` takes summaries of 8% at a fifth of the model's price instead of digests.
+ * `--summaries` takes summaries of 8% at a fifth of the model's price instead of digests, `--only` the choices that hold
+ * a text. A `c1` behind a figure: the host compacted once, which makes a session cheap and forgetful.
  */
 import { parseArgs } from "node:util";
 import { PRICE_PROFILES, type PriceProfile } from "../src/economics.js";
@@ -57,6 +58,10 @@ class MeterGroup implements Meter {
   readonly lastContextTokens: Meter["lastContextTokens"] = () => this.meters[0].lastContextTokens();
   readonly currentRates: Meter["currentRates"] = () => this.meters[0].currentRates();
 
+  get cache(): Meter["cache"] {
+    return this.meters[0].cache;
+  }
+
   get compactions(): Meter["compactions"] {
     return this.meters[0].compactions;
   }
@@ -73,7 +78,16 @@ interface Work {
   scale: Scale;
 }
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { summaries: { type: "boolean" } } });
+interface Outcome {
+  cost: number;
+  compactions: number;
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { summaries: { type: "boolean" }, only: { type: "string", default: "" } },
+});
+const choices = CHOICES.filter((choice) => choice.includes(values.only));
 await main();
 
 async function main(): Promise<void> {
@@ -83,11 +97,11 @@ async function main(): Promise<void> {
   const tables = PROFILES.map(() => new Map<string, string[]>());
   for (const work of works) {
     const raw = await costs(work, undefined, PROFILES);
-    for (const choice of CHOICES) {
+    for (const choice of choices) {
       const shares = await sharesOf(work, choice, raw);
       for (const [i, share] of shares.entries()) {
         const row = tables[i]?.get(choice) ?? [];
-        tables[i]?.set(choice, [...row, share.toFixed(3)]);
+        tables[i]?.set(choice, [...row, share]);
       }
     }
     process.stderr.write(`${work.name} done\n`);
@@ -95,7 +109,7 @@ async function main(): Promise<void> {
   for (const [i, { name }] of PROFILES.entries()) {
     print([
       [name, ...works.map((work) => work.name)],
-      ...CHOICES.map((choice) => [choice, ...(tables[i]?.get(choice) ?? [])]),
+      ...choices.map((choice) => [choice, ...(tables[i]?.get(choice) ?? [])]),
     ]);
   }
 }
@@ -122,12 +136,15 @@ async function recorded(file: string): Promise<Work> {
 }
 
 /** Cost of a choice as a share of `raw`, for each profile. */
-async function sharesOf(work: Work, choice: string, raw: readonly number[]): Promise<number[]> {
-  const all: number[] = [];
+async function sharesOf(work: Work, choice: string, raw: readonly Outcome[]): Promise<string[]> {
+  const all: Outcome[] = [];
   // Where prices decide, each profile has a course of its own.
   const groups = choice.includes("cache-aware") ? PROFILES.map((profile) => [profile]) : [PROFILES];
   for (const group of groups) all.push(...(await costs(work, condensing(choice), group)));
-  return all.map((cost, i) => cost / (raw[i] ?? cost));
+  return all.map(({ cost, compactions }, i) => {
+    const share = (cost / (raw[i]?.cost ?? cost)).toFixed(3);
+    return compactions > 0 ? `${share} c${compactions}` : share;
+  });
 }
 
 function condensing(choice: string): Condensing {
@@ -145,16 +162,17 @@ async function costs(
   work: Work,
   condensed: Condensing | undefined,
   profiles: readonly PriceProfile[],
-): Promise<number[]> {
+): Promise<Outcome[]> {
   const { recording, scale } = work;
   const [first, ...others] = profiles.map((profile) => meterFor(scale, profile));
   if (!first) return [];
   const meters = [first, ...others] as const;
   const compactions = condensed ? "simulated" : work.compactions;
   await play({ recording, meter: new MeterGroup([...meters]), compactions, condensing: condensed });
-  return meters.map((meter) =>
-    [...meter.requests, ...meter.compactions, ...meter.flushes].reduce((sum, { cost }) => sum + cost, 0),
-  );
+  return meters.map((meter) => ({
+    cost: [...meter.requests, ...meter.compactions, ...meter.flushes].reduce((sum, { cost }) => sum + cost, 0),
+    compactions: meter.compactions.length,
+  }));
 }
 
 function meterFor(scale: Scale, profile: PriceProfile | undefined): CostMeter {

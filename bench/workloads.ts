@@ -103,7 +103,7 @@ class Maker {
     const path = FILES[Math.floor(this.next() * FILES.length)] ?? "src/index.ts";
     const kind = this.next();
     const output = () => this.lines(this.skewed(this.shape.outputChars));
-    const made = (name: string, args: Record<string, unknown>, text: string) => ({
+    const made = (name: string, args: Record<string, string>, text: string) => ({
       call: { type: "toolCall" as const, id, name, arguments: args },
       output: text,
     });

@@ -45,6 +45,13 @@ export interface PreparedChains {
 
 /** Chooses the chains to compress and has their summaries fused, one call each. */
 export async function prepareChains(choice: ChainChoice): Promise<PreparedChains> {
+  const { messages, isRecovery } = choice;
+  const ranges = eligibleRanges(choice);
+  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery };
+}
+
+/** The chains that a flush would compress now, oldest first. */
+export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | "isRecovery">): ChainRange[] {
   const { messages, config, indexer } = choice;
   const isNameable = nameableIn(messages);
   const isOpen = openCycle(messages);
@@ -54,13 +61,12 @@ export async function prepareChains(choice: ChainChoice): Promise<PreparedChains
   const protectedSince = protectedTurns > 0 ? (users.at(-protectedTurns)?.timestamp ?? 0) : Number.POSITIVE_INFINITY;
   const stillProtected = (range: ChainRange) => withoutCondensed(range, (key) => indexer.isSummarized(key));
   const compressed = new Set([...indexer.chains().values()].map((chain) => chain.finalAssistantTimestamp));
-  const ranges = selectEligible(detectChains(messages, choice.isProtected).map(stillProtected), {
+  return selectEligible(detectChains(messages, choice.isProtected).map(stillProtected), {
     config,
     all: choice.all,
     isCompressed: (range) => compressed.has(range.finalAssistantTimestamp),
     isDealtWith: (key) => !choice.isPending(key),
   }).filter((range) => isNameable(range) && !isOpen(range) && range.finalAssistantTimestamp < protectedSince);
-  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery: choice.isRecovery };
 }
 
 /**

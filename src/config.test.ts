@@ -227,7 +227,7 @@ describe("parseSetting", () => {
     expect(parsed("pruneOn", "every-turn")).toBe("every-turn");
     expect(parsed("pruneOn", "On-Demand")).toBe("on-demand");
     expect(errorOf("pruneOn", "every-trun")).toBe(
-      'pruneOn cannot be "every-trun": it is one of agent-message, every-turn, on-context-tag, on-demand. ' +
+      'pruneOn cannot be "every-trun": it is one of agent-message, every-turn, on-context-tag, on-demand, cache-aware. ' +
         "Did you mean every-turn?",
     );
     expect(errorOf("summarizerThinking", "constructor")).toContain("it is one of default, off, minimal");

@@ -32,6 +32,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
       "every-turn": "After every tool turn",
       "on-context-tag": "After a call of a context-tag tool",
       "on-demand": "Only on /pruner now",
+      "cache-aware": "When it costs less than going on",
     },
     label: "When to condense",
     group: "General",

@@ -21,11 +21,8 @@ export interface RewriteForecast {
   keptTokens: number;
   /** Index of the first message that changes; -1 where none does. */
   firstChanged: number;
-}
-
-/** A rewrite of chains; see `FlushForecast.carriedTokens`. */
-export interface ChainForecast extends RewriteForecast {
-  carriedTokens: number;
+  /** For a rewrite that reaches deep; see `FlushForecast.carriedTokens`. */
+  carriedTokens?: number;
 }
 
 /** What decides how large the texts will be that come in place of results and arguments. */
@@ -33,6 +30,8 @@ export interface ForecastConfig
   extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
   /** Share of an output's tokens that its summary has. */
   summaryShare: number;
+  /** As of `CachePolicy`. */
+  lookbackBlocks?: number;
 }
 
 /**
@@ -50,14 +49,18 @@ export function forecastStubs(
       .filter((batch) => isLargeEnough(batch, config))
       .flatMap(({ toolCalls }) => toolCalls.map((call) => [call.occurrenceKey, call] as const)),
   );
+  if (calls.size === 0) return { clearedTokens: 0, keptTokens: 0, firstChanged: -1 };
+  const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
   let clearedTokens = 0;
+  let carriedTokens = 0;
   let firstChanged = -1;
   let replyIndex = 0;
   const clear = (tokens: number, index: number) => {
     clearedTokens += tokens;
+    // The first reply behind it is the one that had to see it.
+    carriedTokens += tokens * Math.max(0, replies.filter((reply) => reply > index).length - 1);
     if (firstChanged < 0 || index < firstChanged) firstChanged = index;
   };
-  if (calls.size === 0) return { clearedTokens, keptTokens: 0, firstChanged };
   for (const [i, message] of rendered.entries()) {
     if (isAssistant(message)) replyIndex = i;
     if (!isToolResult(message)) continue;
@@ -69,7 +72,9 @@ export function forecastStubs(
     const after = STUB_TOKENS + before * config.summaryShare;
     if (after <= before * MAX_STUB_SHARE) clear(before - after, i);
   }
-  return { clearedTokens, keptTokens: keptBehind(rendered, firstChanged, clearedTokens), firstChanged };
+  const start = rewriteStart(rendered, firstChanged, config.lookbackBlocks);
+  const forecast = { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged };
+  return start < firstChanged ? { ...forecast, carriedTokens } : forecast;
 }
 
 /** As a flush judges: what a batch has and could be spared, arguments included. */
@@ -94,13 +99,12 @@ function savedArgumentChars(
 
 /**
  * Forecast of compressing `ranges`, oldest first, whose results stand as stubs already or will with the same flush.
- * @param rollingWindow chains that had to follow one of them before it could be compressed
  */
 export function forecastChains(
   rendered: readonly AgentMessage[],
   ranges: readonly ChainRange[],
-  { summaryShare, rollingWindow }: { summaryShare: number; rollingWindow: number },
-): ChainForecast {
+  { summaryShare, lookbackBlocks, chainCompression: { rollingWindow } }: ForecastConfig,
+): RewriteForecast {
   const openings = rendered.flatMap((message, i) => (message.role === "user" ? [i] : []));
   const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
   let clearedTokens = 0;
@@ -119,18 +123,20 @@ export function forecastChains(
     carriedTokens += cleared * replies.filter((i) => i > ready).length;
     if (firstChanged < 0 || start < firstChanged) firstChanged = start + 1;
   }
-  const keptTokens = keptBehind(rendered, firstChanged, clearedTokens);
-  return { clearedTokens, keptTokens, firstChanged, carriedTokens };
+  const start = rewriteStart(rendered, firstChanged, lookbackBlocks);
+  return { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged, carriedTokens };
 }
 
 /** Both rewrites at once: what the deeper one has to write anew, the other need not pay for. */
 export function joinForecasts(first: RewriteForecast, second: RewriteForecast): RewriteForecast {
   const deeper = second.firstChanged >= 0 && (first.firstChanged < 0 || second.firstChanged < first.firstChanged);
   const [deep, shallow] = deeper ? [second, first] : [first, second];
+  const carried = [first.carriedTokens, second.carriedTokens].filter((tokens) => tokens !== undefined);
   return {
     clearedTokens: first.clearedTokens + second.clearedTokens,
     keptTokens: Math.max(0, deep.keptTokens - shallow.clearedTokens),
     firstChanged: deep.firstChanged,
+    ...(carried.length > 0 ? { carriedTokens: carried.reduce((sum, tokens) => sum + tokens, 0) } : {}),
   };
 }
 
@@ -150,10 +156,32 @@ function clearedByChain(middle: readonly AgentMessage[], range: ChainRange, summ
   return before - relocated - lines - CHAIN_FRAME_TOKENS - Math.min(CHAIN_SUMMARY_TOKENS, summaries);
 }
 
-function keptBehind(rendered: readonly AgentMessage[], firstChanged: number, clearedTokens: number): number {
-  if (firstChanged < 0) return 0;
-  const cached = rendered.slice(firstChanged, Math.max(firstChanged, lastAnswerIndex(rendered)));
+/** Tokens from `start` on, as far as the last request carried them, less what is cleared of them. */
+function keptBehind(rendered: readonly AgentMessage[], start: number, clearedTokens: number): number {
+  if (start < 0) return 0;
+  const cached = rendered.slice(start, Math.max(start, lastAnswerIndex(rendered)));
   return Math.max(0, estimateTokens(cached) - clearedTokens);
+}
+
+/**
+ * From where the cache has to be written anew if `firstChanged` is the first message that changes: from there, or, where
+ * only ends of earlier prompts are found, from the last one before it that is near enough; else from the beginning.
+ */
+function rewriteStart(
+  rendered: readonly AgentMessage[],
+  firstChanged: number,
+  lookbackBlocks: number | undefined,
+): number {
+  if (firstChanged < 0 || lookbackBlocks === undefined) return firstChanged;
+  let blocks = 0;
+  for (let i = rendered.length - 1; i >= 0 && blocks < lookbackBlocks; i--) {
+    const message = rendered[i];
+    const next = rendered[i + 1];
+    // A prompt ended before each reply.
+    if (i < firstChanged && next && isAssistant(next)) return i + 1;
+    blocks += message && "content" in message && Array.isArray(message.content) ? message.content.length : 1;
+  }
+  return 0;
 }
 
 /** Tokens that a model would take to summarise `pending`. */

@@ -19,7 +19,7 @@ import { type Attempt, type ModelChoice, SummarizerPolicy } from "./summarizer-p
 import { describeCall } from "./summary/describe.js";
 import type { Trouble } from "./summary/trouble.js";
 import { SummaryDesk } from "./summary-desk.js";
-import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
+import type { CapturedBatch, ChainRange, ContextPruneConfig, FlushReason } from "./types.js";
 
 /** What the runner tells. */
 export interface FlushListener {
@@ -57,6 +57,8 @@ export interface FlushRequest {
   compactAll?: boolean;
   /** Space must be freed: where no model gives a summary, the digest steps in. */
   mustFree?: boolean;
+  /** Why the flush is made, where its price decided. */
+  decision?: FlushReason;
   onProgress?(progress: BatchProgress): void;
 }
 
@@ -108,6 +110,11 @@ export class FlushRunner {
     }
   }
 
+  /** The batches whose summary has not been asked for yet. */
+  unasked(pending: readonly CapturedBatch[]): CapturedBatch[] {
+    return pending.filter((batch) => !this.desk.hasBeenAsked(batch));
+  }
+
   /** Models that were given up get another chance: the user has asked for it or changed a setting. */
   forgive(): void {
     this.policy.forgive();
@@ -147,7 +154,7 @@ export class FlushRunner {
       const { moves } = this.state;
       const prepared = await this.prepare(request);
       if (this.closed) return emptyReport();
-      return this.commit(prepared, moves);
+      return this.commit(prepared, moves, request.decision);
     } catch (error) {
       if (!this.closed) this.listener.onError(error);
       return emptyReport();
@@ -185,7 +192,11 @@ export class FlushRunner {
     return prepared;
   }
 
-  private commit(prepared: Awaited<ReturnType<typeof prepareFlush>>, moves: number): FlushReport {
+  private commit(
+    prepared: Awaited<ReturnType<typeof prepareFlush>>,
+    moves: number,
+    decision: FlushReason | undefined,
+  ): FlushReport {
     const { state } = this;
     state.sync();
     const report = commitFlush(prepared, {
@@ -193,6 +204,7 @@ export class FlushRunner {
       append: state.append,
       ...this.currencyChecks(moves),
       now: Date.now(),
+      decision,
       saveStats: () => state.stats.save(state.append),
     });
     state.sync();

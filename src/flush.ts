@@ -20,6 +20,7 @@ import {
   type ContextPruneConfig,
   CUSTOM_TYPE_FRONTIER,
   type FlushOutcome,
+  type FlushReason,
   type FrontierEntryData,
   type ToolCallRecord,
 } from "./types.js";
@@ -189,6 +190,8 @@ export function commitFlush(
     isCurrent(key: string): boolean;
     isCurrentRange(range: ChainRange): boolean;
     saveStats?: () => void;
+    /** Why the flush was made, where its price decided. */
+    decision?: FlushReason;
     /** ms since the epoch. */
     now: number;
   },
@@ -220,7 +223,8 @@ export function commitFlush(
   tally(batches, report);
   deps.saveStats?.();
   const frontier = frontierAfter(settled, report, indexer, prepared.ageing);
-  if (frontier) append(CUSTOM_TYPE_FRONTIER, frontier);
+  const decision = deps.decision && { decision: deps.decision };
+  if (frontier) append(CUSTOM_TYPE_FRONTIER, { ...frontier, ...decision });
   return report;
 }
 

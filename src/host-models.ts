@@ -10,6 +10,7 @@ import {
   streamSimple,
 } from "@mariozechner/pi-ai";
 import type { ModelRegistry } from "@mariozechner/pi-coding-agent";
+import type { Rates } from "./economics.js";
 import type { HostSnapshot } from "./host.js";
 import { nearest } from "./nearest.js";
 import type { ReplyStream, SummaryModel } from "./summarizer.js";
@@ -97,6 +98,14 @@ export function thinkingOf(
   const { model, level } = named;
   const name = `${model.provider}/${model.id}`;
   return { name, level: reasoningFor(model, level ?? config.summarizerThinking) ?? "off", named: level !== undefined };
+}
+
+/** The prices of the summariser that the settings name; `undefined` where there is no model. */
+export function summarizerRates(
+  { summarizerModel }: Pick<SummarizerSettings, "summarizerModel">,
+  host: Pick<HostSnapshot, "models" | "model">,
+): Rates | undefined {
+  return findConfigured(summarizerModel, host)?.model.cost;
 }
 
 function findConfigured(

@@ -1,5 +1,6 @@
 /** The handlers that drive one session after the other, and what commands ask of the session that is on. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { CondensingDecision } from "./cache-aware.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import type { FlushReport } from "./flush.js";
 import type { FlushRequest } from "./flush-runner.js";
@@ -40,6 +41,8 @@ export interface PrunerStatus {
   keptChars: number;
   stats: Readonly<StatsEntryData>;
   flushing: boolean;
+  /** Why the last flush of `cache-aware` was made or not. */
+  decision?: CondensingDecision;
 }
 
 /** What a request would carry, beside what it is made from. */
@@ -240,7 +243,8 @@ export class Pruner {
       rawChars: totals.raw,
       keptChars: totals.kept,
       stats: state.stats.current,
-      flushing: this.active?.flushes.running ?? false,
+      flushing: active.flushes.running,
+      decision: active.decision,
     };
   }
 

@@ -1,6 +1,8 @@
 /** One session in its run: what is seen to when a turn ends and before a request leaves. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import type { CondensingDecision } from "./cache-aware.js";
+import { CacheWatch } from "./cache-watch.js";
 import { estimateTokens } from "./context-metrics.js";
 import { batchesToSummarize, type FlushReport } from "./flush.js";
 import { type FlushRequest, FlushRunner } from "./flush-runner.js";
@@ -22,6 +24,9 @@ import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "./types.js";
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
 export const BUDGET_WAIT_MS = 60_000;
 
+/** Milliseconds that a request waits for a flush whose summaries ought to be ready. */
+const READY_WAIT_MS = 250;
+
 /** Tokens of a window that are left for the system prompt, the tools and the answer; pi's own reserve. */
 const WINDOW_RESERVE = 16_384;
 
@@ -32,7 +37,10 @@ export interface CompactionLists {
 }
 
 /** What a flush is asked for, beside the settings. */
-export type FlushWork = Pick<FlushRequest, "pending" | "messages" | "compactAll" | "mustFree" | "onProgress">;
+export type FlushWork = Pick<
+  FlushRequest,
+  "pending" | "messages" | "compactAll" | "mustFree" | "decision" | "onProgress"
+>;
 
 /** What a session's run needs of the extension around it. */
 export interface RunContext {
@@ -52,6 +60,7 @@ export class SessionRun {
   readonly flushes: FlushRunner;
   private readonly budget = new BudgetWatch();
   private readonly memo = new RenderMemo();
+  private readonly cache = new CacheWatch();
   private readonly notices: Notices;
   /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
   private flushedMark: number | undefined;
@@ -93,7 +102,7 @@ export class SessionRun {
     this.spill(host, messages);
     this.makeSummariesAhead(host, messages);
     this.flushIfOverBudget(host, messages);
-    await this.flushIfDue(host, messages);
+    if (this.settings().pruneOn !== "cache-aware") await this.flushIfDue(host, messages);
   }
 
   /** Sees to everything that must hold for a request, whatever the events before it have missed. */
@@ -101,7 +110,8 @@ export class SessionRun {
     this.state.sync();
     this.spill(host, messages);
     this.flushIfOverBudget(host, messages);
-    await this.flushIfDue(host, messages);
+    if (this.settings().pruneOn === "cache-aware") await this.flushIfItPays(host, messages);
+    else await this.flushIfDue(host, messages);
     if (this.urgent) await this.flushes.settle(BUDGET_WAIT_MS, host.signal);
     if (!this.flushes.running) this.urgent = false;
     await this.fitIntoWindow(host, messages);
@@ -110,6 +120,7 @@ export class SessionRun {
   /** The messages of a request that leaves now. */
   renderRequest(messages: AgentMessage[]): AgentMessage[] {
     this.budget.requestLeaves(lastReply(messages));
+    this.cache.requestLeaves();
     const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(blockId, reason);
     return this.memo.render(messages, this.state.plan(this.settings()), { onUnresolved });
   }
@@ -231,6 +242,33 @@ export class SessionRun {
     if (isDigest) await done;
   }
 
+  /** Flushes where that costs less than to go on. Summaries that are ready are waited for, others are not. */
+  private async flushIfItPays(host: HostSnapshot, messages: AgentMessage[]): Promise<void> {
+    if (this.flushes.running) return;
+    const work = this.pendingIn(host, this.ownMessages(messages), messages);
+    const config = this.settings();
+    const decision = this.cache.decide(host, this.state, {
+      ...work,
+      unpaid: this.flushes.unasked(work.pending),
+      isProtected: this.protection(host),
+      render: () => this.render(messages),
+      usage: this.usage(host, messages),
+      config,
+    });
+    if (!decision?.flush) return;
+    const { reason, savings, price, chains } = decision;
+    const request = { ...work, compactAll: chains, decision: { reason, savings, price } };
+    const done = this.flush(host, request, chains ? config : withoutChains(config));
+    void done.then((report) => this.cache.flushed(report));
+    if (config.summarizerModel === "none") await done;
+    else await this.flushes.settle(READY_WAIT_MS, host.signal);
+  }
+
+  /** Why the last flush of `cache-aware` was made or not. */
+  get decision(): CondensingDecision | undefined {
+    return this.settings().pruneOn === "cache-aware" ? this.cache.lastDecision : undefined;
+  }
+
   /**
    * The same conversation as the branch holds it, up to the last reply of `messages`, since another extension may have
    * changed the messages of a request; `messages` themselves where the branch lags behind them.
@@ -281,10 +319,10 @@ export class SessionRun {
     });
   }
 
-  private async flush(host: HostSnapshot, work: FlushWork): Promise<FlushReport> {
-    const choice = chooseSummarizer(this.settings(), host);
+  private async flush(host: HostSnapshot, work: FlushWork, config = this.settings()): Promise<FlushReport> {
+    const choice = chooseSummarizer(config, host);
     const isProtected = this.protection(host);
-    const flushing = this.flushes.start({ ...work, choice, config: this.settings(), isProtected });
+    const flushing = this.flushes.start({ ...work, choice, config, isProtected });
     this.context.onChange();
     const report = await flushing;
     this.urgent = false;
@@ -330,6 +368,10 @@ export class SessionRun {
     recordUsage(host.session, call);
     this.context.outlet.announceCost({ totalCost, inputTokens: totalInputTokens, outputTokens: totalOutputTokens });
   }
+}
+
+function withoutChains(config: ContextPruneConfig): ContextPruneConfig {
+  return { ...config, chainCompression: { ...config.chainCompression, enabled: false } };
 }
 
 /** Timestamp (ms) of the last finished reply. */

@@ -21,6 +21,8 @@ export function flushMark(
         (message) => isAnswer(message) && toolCallsOf(message).some((call) => contextTagTools.includes(call.name)),
       );
     case "on-demand":
+    // Decided by price, before each request.
+    case "cache-aware":
       return -1;
   }
 }

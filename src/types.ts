@@ -142,6 +142,16 @@ export interface FrontierEntryData {
   rawCharCount: number;
   summaryCharCount: number;
   outcome: FlushOutcome;
+  /** Why the flush was made, where its price decided. */
+  decision?: FlushReason;
+}
+
+/** Why a flush was made. Amounts in USD, or in multiples of the input price where the model has no prices. */
+export interface FlushReason {
+  reason: string;
+  /** Expected on later requests, and due at once. */
+  savings: number;
+  price: number;
 }
 
 /** Data of a `context-prune-stats` entry: cumulative use of the summariser in this session. */
@@ -186,7 +196,7 @@ export interface CapturedBatch {
   held?: boolean;
 }
 
-export type PruneOn = "agent-message" | "every-turn" | "on-context-tag" | "on-demand";
+export type PruneOn = "agent-message" | "every-turn" | "on-context-tag" | "on-demand" | "cache-aware";
 export type BatchingMode = "turn" | "agent-message";
 export type SummarizerThinking = "default" | "off" | "minimal" | "low" | "medium" | "high" | "xhigh";
 

@@ -42,7 +42,7 @@ class Talk {
 
   constructor(private clock = 1_772_000_000_000) {}
 
-  run(prompt: string, calls: { name: string; args: Record<string, unknown>; text: string; isError?: boolean }[]): this {
+  run(prompt: string, calls: { name: string; args: Record<string, string>; text: string; isError?: boolean }[]): this {
     this.messages.push({ role: "user", content: prompt, timestamp: this.tick() });
     for (const { name, args, text, isError } of calls) {
       this.calls += 1;

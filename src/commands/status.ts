@@ -1,4 +1,5 @@
 /** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. */
+import type { CondensingDecision } from "../cache-aware.js";
 import type { HostSnapshot } from "../host.js";
 import { chooseSummarizer, type SummarizerChoice } from "../host-models.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
@@ -15,6 +16,7 @@ const TRIGGERS: Readonly<Record<PruneOn, string>> = {
   "every-turn": "the next reply",
   "on-context-tag": "the next call of a context-tag tool",
   "on-demand": "/pruner now",
+  "cache-aware": "condensing costs less than going on",
 };
 
 export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
@@ -25,6 +27,7 @@ export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
   const lines = [
     ...overview(status),
     `Next flush: ${nextTrigger(status.config, host)}.`,
+    ...decisionOf(status),
     ...net(status, savedTokens(branch), host),
     ...summariser(status, host),
   ];
@@ -53,6 +56,25 @@ function overview({ config, ...status }: PrunerStatus): string[] {
     `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOf(saved))} tokens).`,
     `Chains compressed: ${grouped(status.chains)}.`,
     `${pending}${size}.${unseen}`,
+  ];
+}
+
+const REASONS: Readonly<Record<CondensingDecision["reason"], string>> = {
+  "nothing-to-clear": "nothing would get shorter",
+  "window-pressure": "the window is nearly full",
+  "cold-cache": "the prompt cache is cold",
+  pays: "it pays",
+  "does-not-pay": "it does not pay yet",
+  "gathers-more": "it pays better with more at once",
+};
+
+/** The last decision of `cache-aware`. Prices are in USD, or in multiples of the input price where there are none. */
+function decisionOf({ decision }: PrunerStatus): string[] {
+  if (!decision) return [];
+  const { flush, reason, savings, price, chains } = decision;
+  const what = flush ? (chains ? "condensed, chains too" : "condensed") : "waited";
+  return [
+    `Last decision: ${what}, since ${REASONS[reason]} (saves ${savings.toFixed(4)}, costs ${price.toFixed(4)} at once).`,
   ];
 }
 

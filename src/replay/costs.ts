@@ -102,6 +102,11 @@ export class CostMeter {
     return this.cacheOf(this.model).isCold(at);
   }
 
+  /** How the provider keeps prompts. */
+  get cache(): CachePolicy {
+    return this.options.cache;
+  }
+
   /** Tokens of the last prompt and its answer; `undefined` before the first. */
   lastContextTokens(): number | undefined {
     const last = this.requests.at(-1);

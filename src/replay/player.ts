@@ -30,6 +30,7 @@ export type Meter = Pick<
   | "isCold"
   | "lastContextTokens"
   | "currentRates"
+  | "cache"
 >;
 
 /** The extension in a replay. */
@@ -155,6 +156,7 @@ class Player {
         },
         isCacheCold: (at) => meter.isCold(at),
         rates: () => meter.currentRates(),
+        lookbackBlocks: meter.cache.lookbackBlocks,
         progress: () => this.progress,
         summarizerCost: (tokens) => meter.summarizerCost(tokens, summarizerPrice),
         onFlush: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),

@@ -36,6 +36,8 @@ export interface Surroundings {
   usage(): ContextUsage | undefined;
   isCacheCold(at: number): boolean;
   rates(): Rates;
+  /** As of the provider's `CachePolicy`. */
+  lookbackBlocks: number | undefined;
   progress(): SessionProgress;
   /** What a summariser would cost. */
   summarizerCost(tokens: { inputTokens: number; outputTokens: number }): number;
@@ -174,15 +176,13 @@ export class ReplayPruner {
     const work = this.workIn(messages);
     const { config, standIn, summaryShare, surroundings } = this.options;
     const rendered = this.render([...messages]);
-    const forecastConfig = { ...config, summaryShare };
+    const forecastConfig = { ...config, summaryShare, lookbackBlocks: surroundings.lookbackBlocks };
     const stubs = forecastStubs(rendered, work.pending, forecastConfig);
     const tokens = forecastSummarizer(work.pending, forecastConfig);
     const summarizerCost = standIn.isFree ? 0 : surroundings.summarizerCost(tokens);
     const alone = this.decide(stubs, requestAt, summarizerCost);
     const ranges = await this.eligibleChains(messages);
-    const { rollingWindow } = config.chainCompression;
-    const chains = forecastChains(rendered, ranges, { summaryShare, rollingWindow });
-    const both = { ...joinForecasts(stubs, chains), carriedTokens: chains.carriedTokens };
+    const both = joinForecasts(stubs, forecastChains(rendered, ranges, forecastConfig));
     const together = this.decide(both, requestAt, summarizerCost);
     const chainsPay = ranges.length > 0 && together.savings - together.price > alone.savings - alone.price;
     if (chainsPay && together.flush) await this.flush(work, { all: true });
@@ -202,11 +202,7 @@ export class ReplayPruner {
     return ranges;
   }
 
-  private decide(
-    rewrite: RewriteForecast & { carriedTokens?: number },
-    requestAt: number | undefined,
-    summarizerCost: number,
-  ): FlushDecision {
+  private decide(rewrite: RewriteForecast, requestAt: number | undefined, summarizerCost: number): FlushDecision {
     const { surroundings } = this.options;
     const usage = surroundings.usage();
     const windowShare = usage && usage.tokens !== null ? usage.tokens / usage.contextWindow : undefined;

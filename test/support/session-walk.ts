@@ -434,12 +434,12 @@ function pickFrom<T>(values: readonly T[], pick: number): T | undefined {
 /** The messages as a host writes them. */
 function shaped(messages: readonly AgentMessage[], shapes: Walk["shapes"]): AgentMessage[] {
   if (shapes === "old") return [...messages];
-  return messages.flatMap((message, i) => {
+  return messages.flatMap((message, i): AgentMessage[] => {
     if (message.role === "user" && i % 3 === 0) return [systemMessage(message.timestamp), message];
     if (isAssistant(message)) return [deepFreeze({ ...message, durationMs: 1_200, thinkingLevel: "medium" })];
     if (!isToolResult(message)) return [message];
     const nestedCalls = {
-      calls: [{ id: `${message.toolCallId}/1`, name: "bash", arguments: { command: "ls" }, status: "done" }],
+      calls: [{ id: `${message.toolCallId}/1`, name: "bash", arguments: { command: "ls" }, status: "ok" as const }],
       complete: true,
     };
     return [deepFreeze({ ...message, durationMs: 7, ...(i % 4 === 0 ? { nestedCalls } : {}) })];

@@ -1,0 +1,107 @@
+/** What is known of the provider's prompt cache, and the decisions that rest on it. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { type CondensingDecision, type CondensingSituation, decideCondensing, progressOf } from "./cache-aware.js";
+import { eligibleRanges } from "./chain-flush.js";
+import { DEFAULT_PROFILE, isCacheCold, type Rates, ratesFor } from "./economics.js";
+import type { FlushReport } from "./flush.js";
+import { type ForecastConfig, forecastSummarizer } from "./flush-forecast.js";
+import type { HostSnapshot } from "./host.js";
+import { summarizerRates } from "./host-models.js";
+import type { ToolCallIndexer } from "./indexer.js";
+import type { Protection } from "./protection.js";
+import type { SessionState } from "./session-state.js";
+import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
+
+/** Milliseconds that a provider keeps a prompt where the host asks for long retention. */
+const LONG_LIFETIME_MS = 60 * 60_000;
+
+/** Share of an output that its digest has, and that a model's summary has. */
+const DIGEST_SHARE = 0.12;
+const SUMMARY_SHARE = 0.08;
+
+/** What a decision is asked about. */
+export interface CondensingQuestion {
+  messages: readonly AgentMessage[];
+  pending: readonly CapturedBatch[];
+  /** Of `pending`, what a summariser would still have to be paid for. */
+  unpaid: readonly CapturedBatch[];
+  isProtected: Protection;
+  /** The request as it would leave now. */
+  render(): readonly AgentMessage[];
+  usage: ContextUsage | undefined;
+  config: ContextPruneConfig;
+}
+
+/** Follows the requests of one session. */
+export class CacheWatch {
+  /** ms; `undefined` where this process has sent none, as after a resume. */
+  private lastRequestAt: number | undefined;
+  /** What the last flush that was decided here was to work on, and the one of which nothing came. */
+  private subject: string | undefined;
+  private fruitless: string | undefined;
+  /** The last decision, for those who ask. */
+  lastDecision: CondensingDecision | undefined;
+
+  constructor(private readonly now: () => number = Date.now) {}
+
+  requestLeaves(): void {
+    this.lastRequestAt = this.now();
+  }
+
+  /** A flush that was decided here is done: one of which nothing came is not tried again. */
+  flushed({ condensed, duplicates, chains }: Pick<FlushReport, "condensed" | "duplicates" | "chains">): void {
+    this.fruitless = condensed + duplicates + chains > 0 ? undefined : this.subject;
+  }
+
+  /** Decides on a flush before a request of `state` leaves; `undefined` where there is nothing to decide. */
+  decide(host: HostSnapshot, state: SessionState, question: CondensingQuestion): CondensingDecision | undefined {
+    const { pending, config } = question;
+    const ranges = rangesOf(question, state.indexer);
+    const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
+    if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
+    this.subject = subject;
+    const summaryShare = config.summarizerModel === "none" ? DIGEST_SHARE : SUMMARY_SHARE;
+    const forecastConfig = { ...config, summaryShare };
+    const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
+    this.lastDecision = decideCondensing(choice, this.situation(host, state, question, forecastConfig));
+    return this.lastDecision;
+  }
+
+  private situation(
+    host: HostSnapshot,
+    state: SessionState,
+    { unpaid, usage, config }: CondensingQuestion,
+    forecastConfig: ForecastConfig,
+  ): CondensingSituation {
+    const lifetimeMs = process.env.PI_CACHE_RETENTION === "long" ? LONG_LIFETIME_MS : DEFAULT_PROFILE.lifetimeMs;
+    const { model, compacted, ...progress } = progressOf(state.branch.entries, lifetimeMs);
+    const modelChanged = host.model !== undefined && model !== `${host.model.provider}/${host.model.id}`;
+    const { lastRequestAt } = this;
+    return {
+      progress,
+      prices: pricesOf(host, usage?.tokens ?? 0),
+      summarizerCost: costOf(forecastSummarizer(unpaid, forecastConfig), summarizerRates(config, host)),
+      cacheIsCold: isCacheCold({ now: this.now(), lastRequestAt, lifetimeMs, modelChanged, compacted }),
+      windowShare: usage && usage.tokens !== null ? usage.tokens / usage.contextWindow : undefined,
+    };
+  }
+}
+
+/** The chains that could be compressed now. */
+function rangesOf({ messages, isProtected, config }: CondensingQuestion, indexer: ToolCallIndexer): ChainRange[] {
+  const { chainCompression, turnProtection } = config;
+  if (!chainCompression.enabled) return [];
+  const protectedTurns = turnProtection.enabled ? turnProtection.turns : 0;
+  const choice = { messages, isProtected, indexer, config: chainCompression, protectedTurns };
+  return eligibleRanges({ ...choice, isPending: () => false, all: true });
+}
+
+/** The session model's prices; those of a usual one where it has none, so that proportions are right at least. */
+function pricesOf({ model }: Pick<HostSnapshot, "model">, promptTokens: number): Rates {
+  return model && model.cost.input > 0 ? ratesFor(model.cost, promptTokens) : DEFAULT_PROFILE.rates;
+}
+
+function costOf(tokens: { inputTokens: number; outputTokens: number }, rates: Rates | undefined): number {
+  return rates ? (tokens.inputTokens * rates.input + tokens.outputTokens * rates.output) / 1_000_000 : 0;
+}
