@@ -8,6 +8,7 @@ import { QUERY_TOOL_NAME } from "./types.js";
 const LONG = "x".repeat(600);
 const CONFIG: AgeingInput["config"] = {
   purgeErrors: { enabled: true, cooldownTurns: 2, minArgChars: 500 },
+  condenseArgs: { enabled: true, minStringChars: 400 },
   recoveryGraceTurns: 3,
 };
 
@@ -50,6 +51,7 @@ function judge(messages: AgentMessage[], options: Partial<AgeingInput> = {}) {
     messages: deepFreeze(messages),
     config: CONFIG,
     isRecovery: ({ toolName }) => toolName === QUERY_TOOL_NAME || toolName === "blob",
+    isSpilled: () => false,
     isAged: () => false,
     ...options,
   });
@@ -58,6 +60,19 @@ function judge(messages: AgentMessage[], options: Partial<AgeingInput> = {}) {
 const users = (count: number) => Array.from({ length: count }, user);
 const failedEdit = () =>
   turn("edit", { path: "a.ts", oldText: LONG, newText: "b" }, { isError: true, text: "no such text" });
+
+describe("spilled calls", () => {
+  test("have their arguments condensed with the next flush once they are answered", () => {
+    const { messages, key } = turn("run", { command: LONG });
+    const answered = [user(), ...messages, reply([], "stop")];
+    const isSpilled = (asked: string) => asked === key;
+    expect(judge(answered, { isSpilled }).purgedOccurrenceKeys).toEqual([key]);
+    expect(judge([user(), ...messages], { isSpilled }).purgedOccurrenceKeys).toEqual([]);
+    expect(judge(answered).purgedOccurrenceKeys).toEqual([]);
+    const config = { ...CONFIG, condenseArgs: { ...CONFIG.condenseArgs, enabled: false } };
+    expect(judge(answered, { config, isSpilled }).purgedOccurrenceKeys).toEqual([]);
+  });
+});
 
 describe("failed calls", () => {
   test("are purged once so many user turns have passed", () => {

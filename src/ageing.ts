@@ -1,18 +1,19 @@
 /**
- * What has had its time: arguments of failed calls, and output that the model had asked back. Judged when a flush commits
+ * What has had its time: arguments of failed calls and of those whose output went to a blob at once, and output that the
+ * model had asked back. Judged when a flush commits
  * and written into its frontier, never against the live tail, so that the prompt stays stable until the next flush.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import { CallPairing } from "./call-pairing.js";
-import { contentChars, isAssistant, isToolResult, occurrenceKey } from "./messages.js";
+import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
 import { argumentSavings } from "./render/arguments.js";
 import { describeCall } from "./summary/describe.js";
 import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "./types.js";
 
 /** What a frontier says of age. */
 export interface Ageing {
-  /** Failed calls whose arguments are condensed from now on. */
+  /** Failed and spilled calls whose arguments are condensed from now on. */
   purgedOccurrenceKeys: string[];
   /** Recovered outputs that give way to a pointer. */
   pointers: RecoveryPointer[];
@@ -21,20 +22,23 @@ export interface Ageing {
 /** What the judgement looks at. */
 export interface AgeingInput {
   messages: readonly AgentMessage[];
-  config: Pick<ContextPruneConfig, "purgeErrors" | "recoveryGraceTurns">;
+  config: Pick<ContextPruneConfig, "purgeErrors" | "condenseArgs" | "recoveryGraceTurns">;
   /** A read of something that had been condensed. */
   isRecovery(call: { toolName: string; args: Record<string, unknown> }): boolean;
+  /** The result went to a blob before any flush, so that no flush of its own begins an epoch. */
+  isSpilled(key: string): boolean;
   /** An earlier frontier has said so already. */
   isAged(key: string): boolean;
 }
 
 /** The calls and outputs of `messages` that have had their turns by now. */
-export function judgeAge({ messages, config, isRecovery, isAged }: AgeingInput): Ageing {
+export function judgeAge({ messages, config, isRecovery, isSpilled, isAged }: AgeingInput): Ageing {
   const ageing: Ageing = { purgedOccurrenceKeys: [], pointers: [] };
-  const { purgeErrors, recoveryGraceTurns } = config;
+  const { purgeErrors, condenseArgs, recoveryGraceTurns } = config;
+  const seen = lastAnswerIndex(messages);
   let turns = messages.filter((message) => message.role === "user").length;
   const pairing = new CallPairing();
-  for (const message of messages) {
+  for (const [i, message] of messages.entries()) {
     if (message.role === "user") turns -= 1;
     if (isAssistant(message)) pairing.open(message);
     if (!isToolResult(message)) continue;
@@ -43,8 +47,11 @@ export function judgeAge({ messages, config, isRecovery, isAged }: AgeingInput):
     if (isAged(key)) continue;
     if (isRecovery({ toolName: message.toolName, args })) {
       if (turns >= recoveryGraceTurns) ageing.pointers.push(...pointerFor(message, args, key));
-    } else if (message.isError && purgeErrors.enabled && turns >= purgeErrors.cooldownTurns) {
-      if (argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
+    } else if (message.isError) {
+      const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
+      if (isDue && argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
+    } else if (i < seen && condenseArgs.enabled && isSpilled(key)) {
+      if (argumentSavings(args, condenseArgs.minStringChars) > 0) ageing.purgedOccurrenceKeys.push(key);
     }
   }
   return ageing;

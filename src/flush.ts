@@ -129,6 +129,7 @@ export async function prepareFlush(
     messages: deps.chains.messages,
     config,
     isRecovery: deps.isRecovery,
+    isSpilled: (key) => indexer.isSpilled(key),
     isAged: (key) => indexer.isAged(key),
   });
   return { batches: judged, chains: await chooseChains(judged, deps), ageing };

@@ -178,6 +178,12 @@ export class ToolCallIndexer {
     return this.ledger.purged.has(key) || this.ledger.pointers.has(key);
   }
 
+  /** The occurrence, or what it repeats, was written to a blob before any flush. */
+  isSpilled(key: string): boolean {
+    const { calls, duplicates } = this.ledger;
+    return calls.get(key)?.record.spillPath !== undefined || duplicates.get(key)?.eager === true;
+  }
+
   /** The record that answers for an occurrence, wherever in the file it stands; a repeat gives its original's. */
   getRecord(key: string): ToolCallRecord | undefined {
     return (this.calls.get(key) ?? this.duplicates.get(key)?.original)?.record;

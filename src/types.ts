@@ -132,7 +132,7 @@ export interface FrontierEntryData {
   lastAttemptedResultTimestamp?: number;
   /** Results beyond the frontier that were skipped for good, so that they are not paid for again. */
   skippedOccurrenceKeys?: string[];
-  /** Failed calls whose arguments are condensed from here on. */
+  /** Failed and spilled calls whose arguments are condensed from here on. */
   purgedOccurrenceKeys?: string[];
   /** Recovered outputs that give way to a pointer from here on. */
   pointers?: RecoveryPointer[];

@@ -72,9 +72,6 @@ describe("whole sessions", () => {
         ...setting,
         spillThreshold: 4_096,
         spillPreviewBytes: 300,
-        // Those of a spilled call go once it has been answered, which is within the epoch.
-        condenseArgs: { enabled: false },
-        purgeErrors: { enabled: false },
       }));
       const walks = walkArbitrary(sessionArbitrary({ maxPrompts: 5, maxOutputChars: 12_000 }), settings);
       await fc.assert(

@@ -138,7 +138,7 @@ function bareIdsOf({ calls, duplicates }: CommittedState): Set<string> {
   return ids;
 }
 
-/** Failed calls wait until a frontier has purged them; all others go with their stubs. */
+/** Failed and spilled calls wait until a frontier has purged them; all others go with the stubs of their flush. */
 function argumentOptions(
   key: string,
   { calls, duplicates, purged }: CommittedState,
@@ -149,6 +149,8 @@ function argumentOptions(
   const ref = call ? call.shortId : duplicate?.shortId;
   if (ref === undefined) return undefined;
   const isError = (call ?? duplicate?.original)?.record.isError === true;
+  const isEager = call?.record.spillPath !== undefined || duplicate?.eager === true;
+  if (!isError && isEager && !purged.has(key)) return undefined;
   if (!isError) return condenseArgs.enabled ? { ref, minStringChars: condenseArgs.minStringChars } : undefined;
   const isDue = purgeErrors.enabled && purged.has(key);
   return isDue ? { ref, minStringChars: purgeErrors.minArgChars } : undefined;

@@ -249,8 +249,7 @@ class Walker {
       case "refuse":
         return this.refuse(step.at);
       case "settings": {
-        const changes = this.spills ? CHANGES.filter((change) => !("condenseArgs.enabled" in change)) : CHANGES;
-        const change = pickFrom(changes, step.pick);
+        const change = pickFrom(CHANGES, step.pick);
         if (change) session.pruner.changeSettings(session.host, change);
         return;
       }
