@@ -1,0 +1,212 @@
+/** `pruneOn: cache-aware` through the product's own handlers: when it condenses, what it says, what it leaves alone. */
+import { afterAll, beforeEach, describe, expect, setSystemTime, test } from "bun:test";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { CacheWatch } from "../src/cache-watch.js";
+import { statusOf } from "../src/commands/status.js";
+import { PRICE_PROFILES } from "../src/economics.js";
+import { extractToolResultText, isToolResult } from "../src/messages.js";
+import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
+
+const START = 1_800_000_000_000;
+const MINUTE = 60_000;
+const USAGE = { input: 10, output: 5, cacheRead: 0, cacheWrite: 0, totalTokens: 15 };
+const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+const KEPT = "keep";
+
+let now = START;
+let nextId = 0;
+beforeEach(() => wait(0, START));
+afterAll(() => void setSystemTime());
+
+/** Lets time pass; the process and the messages go by one clock. */
+function wait(ms: number, from = now): number {
+  now = from + ms;
+  setSystemTime(new Date(now));
+  return now;
+}
+
+function user(text = "go on"): AgentMessage {
+  return { role: "user", content: [{ type: "text", text }], timestamp: wait(1_000) };
+}
+
+function reply(content: AssistantMessage["content"], stopReason: AssistantMessage["stopReason"]): AgentMessage {
+  const usage = { ...USAGE, cost: COST };
+  const from = { api: "a", provider: "p", model: "main" };
+  return { role: "assistant", content, ...from, usage, stopReason, timestamp: wait(1_000) };
+}
+
+const closing = () => reply([{ type: "text", text: "Done." }], "stop");
+
+/** One tool turn. */
+function turn(chars: number, name = "read"): AgentMessage[] {
+  nextId += 1;
+  const id = `call_${nextId}`;
+  const text = `line of ${nextId}\n`.repeat(Math.ceil(chars / 12)).slice(0, chars);
+  return [
+    reply([{ type: "toolCall", id, name, arguments: { path: `src/file${nextId}.ts` } }], "toolUse"),
+    {
+      role: "toolResult",
+      toolCallId: id,
+      toolName: name,
+      content: [{ type: "text", text }],
+      isError: false,
+      timestamp: wait(1_000),
+    },
+  ];
+}
+
+function session(settings: Settings = {}, tree = new EntryTree()): SimulatedSession {
+  const own = { summarizerModel: "none", pruneOn: "cache-aware" as const, protectedTools: [KEPT], ...settings };
+  return new SimulatedSession(agentDirWith(own), tree, false);
+}
+
+/** Plays messages as the host would, the request before each reply included. */
+async function play(played: SimulatedSession, messages: readonly AgentMessage[]): Promise<void> {
+  for (const message of messages) {
+    setSystemTime(new Date(message.timestamp));
+    if (message.role === "assistant") await played.request();
+    played.add(message);
+    if (message.role === "assistant" || isToolResult(message)) await played.pruner.turnEnded(played.host);
+  }
+  setSystemTime(new Date(now));
+}
+
+async function stubs(played: SimulatedSession): Promise<number> {
+  const { sent } = await played.request();
+  return sent.filter(isToolResult).filter((message) => extractToolResultText(message).startsWith("[t")).length;
+}
+
+const frontiers = (played: SimulatedSession) =>
+  played.tree
+    .getEntries()
+    .flatMap((e) => (e.type === "custom" && e.customType === CUSTOM_TYPE_FRONTIER ? [e.data] : []));
+const status = (played: SimulatedSession) => statusOf(played.pruner, played.host).message;
+
+/** A small result before much that stays: to take it out would write all of that anew. */
+const COSTLY = () => [user(), ...turn(3_000), ...turn(60_000, KEPT), closing(), user()];
+
+describe("with a warm cache", () => {
+  test("what costs more than it is expected to save waits, and the prompt stays as it is", async () => {
+    const played = session();
+    await play(played, COSTLY());
+    expect(await stubs(played)).toBe(0);
+    expect(frontiers(played)).toEqual([]);
+    expect(status(played)).toContain("Last decision: waited, since it does not pay yet");
+  });
+
+  test("what saves more than it costs goes, and the frontier says why", async () => {
+    const played = session();
+    await play(played, [user(), ...turn(40_000), ...turn(200), closing(), user()]);
+    expect(await stubs(played)).toBe(1);
+    expect(frontiers(played)).toEqual([
+      expect.objectContaining({
+        decision: { reason: "pays", savings: expect.any(Number), price: expect.any(Number) },
+      }),
+    ]);
+  });
+
+  test("a result is never taken before the model has answered it", async () => {
+    const played = session();
+    await play(played, [user(), ...turn(200_000)]);
+    expect(await stubs(played)).toBe(0);
+  });
+});
+
+describe("what waited goes for nothing", () => {
+  test("once the provider has forgotten the prompt", async () => {
+    const played = session();
+    await play(played, COSTLY());
+    wait(4 * MINUTE);
+    expect(await stubs(played)).toBe(0);
+    wait(6 * MINUTE);
+    expect(await stubs(played)).toBe(1);
+    expect(frontiers(played)).toEqual([
+      expect.objectContaining({ decision: expect.objectContaining({ reason: "cold-cache", price: 0 }) }),
+    ]);
+    expect(status(played)).toContain("Last decision: condensed, since the prompt cache is cold");
+  });
+
+  test("when the session is taken up again", async () => {
+    const played = session();
+    await play(played, COSTLY());
+    expect(await stubs(played.restart())).toBe(1);
+  });
+
+  test("when the model is another one", async () => {
+    const played = session();
+    await play(played, COSTLY());
+    const cost = PRICE_PROFILES.get("anthropic-5m")?.rates;
+    Object.assign(played.host, {
+      model: { provider: "p", id: "other", contextWindow: 200_000, maxTokens: 8_000, cost },
+    });
+    expect(await stubs(played)).toBe(1);
+  });
+
+  test("when the window is nearly full, whatever it costs", async () => {
+    const played = session();
+    await play(played, COSTLY());
+    played.host.usage = () => ({ tokens: 170_000, contextWindow: 200_000, percent: 85 });
+    expect(await stubs(played)).toBe(1);
+    expect(status(played)).toContain("Last decision: condensed, since the window is nearly full");
+  });
+});
+
+test("chains come along when the cache is cold, however few there are, and not before", async () => {
+  const settings = { chainCompression: { rollingWindow: 1, batchSize: 10 } };
+  const played = session(settings);
+  const chain = () => [user(), ...turn(3_000), ...turn(3_000), closing()];
+  await play(played, [...chain(), ...chain(), ...chain(), user()]);
+  const before = played.state().indexer.chains().size;
+  wait(10 * MINUTE);
+  await played.request();
+  expect(before).toBe(0);
+  expect(played.state().indexer.chains().size).toBe(2);
+});
+
+test("a flush of which nothing comes is not made again for the same results", async () => {
+  const played = session({ pruneOn: "on-demand" });
+  await play(played, [user(), ...turn(40_000), closing(), user()]);
+  const state = played.state();
+  const watch = new CacheWatch(() => now);
+  const ask = () => {
+    const { settings } = played.pruner;
+    const isProtected = () => false;
+    const messages = state.messages();
+    const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
+    const render = () => messages;
+    const question = { messages, pending, unpaid: [], isProtected, render, usage: undefined, config: settings };
+    return watch.decide(played.host, state, question)?.flush;
+  };
+  expect(ask()).toBe(true);
+  watch.flushed({ condensed: 0, duplicates: 0, chains: 0 });
+  expect(ask()).toBeUndefined();
+  await play(played, [...turn(40_000), closing(), user()]);
+  expect(ask()).toBe(true);
+});
+
+test("a provider that keeps prompts for an hour is asked no sooner", async () => {
+  const before = process.env.PI_CACHE_RETENTION;
+  process.env.PI_CACHE_RETENTION = "long";
+  try {
+    const played = session();
+    await play(played, COSTLY());
+    wait(50 * MINUTE);
+    expect(await stubs(played)).toBe(0);
+    wait(61 * MINUTE);
+    expect(await stubs(played)).toBe(1);
+  } finally {
+    if (before === undefined) delete process.env.PI_CACHE_RETENTION;
+    else process.env.PI_CACHE_RETENTION = before;
+  }
+});
+
+test("a restart renders what was sent, and what was sent is what a summary stands for", async () => {
+  const played = session();
+  await play(played, [user(), ...turn(40_000), closing(), user()]);
+  const { sent } = await played.request();
+  const again = await played.restart().request();
+  expect(again.sent).toEqual(sent);
+  expect(played.tree.getEntries().some((e) => e.type === "custom" && e.customType === CUSTOM_TYPE_SUMMARY)).toBe(true);
+});
