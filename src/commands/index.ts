@@ -8,6 +8,7 @@ import { chainCommands } from "./chains.js";
 import { flushCommands } from "./flush.js";
 import { modelCommands } from "./model.js";
 import { protectCommands } from "./protect.js";
+import { replayCommands } from "./replay.js";
 import { reportCommands } from "./reports.js";
 import { openSettings, screenCommands } from "./screens.js";
 import { completeKeys, completeValues, runSetting } from "./settings.js";
@@ -31,6 +32,7 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   ...flushCommands,
   ...reportCommands,
   ...statsCommands,
+  ...replayCommands,
   ...screenCommands,
   ...chainCommands,
   ...modelCommands,

@@ -1,0 +1,84 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
+import { DEFAULT_CONFIG, parseSetting } from "../config.js";
+import { runCommand } from "./index.js";
+import { settingArguments } from "./replay.js";
+
+const place = mkdtempSync(join(tmpdir(), "pi-condense-replay-"));
+afterAll(() => rmSync(place, { recursive: true }));
+
+const USAGE = { input: 100, output: 5, cacheRead: 0, cacheWrite: 0, totalTokens: 105 };
+const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+
+function message(role: "user" | "assistant", text: string, timestamp: number): AgentMessage {
+  const content = [{ type: "text" as const, text }];
+  if (role === "user") return { role, content, timestamp };
+  const from = { api: "a", provider: "p", model: "m" };
+  return { role, content, ...from, usage: { ...USAGE, cost: COST }, stopReason: "stop", timestamp };
+}
+
+function session(settings: Parameters<typeof agentDirWith>[0]): SimulatedSession {
+  const tree = new EntryTree(place);
+  for (let i = 0; i < 3; i++) {
+    tree.appendMessage(message("user", "go on", 1_000 + i * 2_000));
+    tree.appendMessage(message("assistant", "Done.", 2_000 + i * 2_000));
+  }
+  return new SimulatedSession(agentDirWith(settings), tree);
+}
+
+describe("/pruner replay", () => {
+  test("says that there is nothing where the session has no file", async () => {
+    const { pruner, host } = session({});
+    rmSync(join(place, "simulated.jsonl"), { force: true });
+    expect(await runCommand(pruner, host, "replay")).toEqual({
+      message: "There is nothing to replay: this session has no file yet.",
+      type: "warning",
+    });
+  });
+
+  test("shows the table of the command line for the session's file", async () => {
+    const { pruner, host, tree } = session({ summarizerModel: "none" });
+    const header = JSON.stringify({
+      type: "session",
+      version: 3,
+      id: "simulated",
+      timestamp: "2026-01-01",
+      cwd: place,
+    });
+    writeFileSync(join(place, "simulated.jsonl"), `${[header, ...tree.lines()].join("\n")}\n`);
+    const { message: text, type } = await runCommand(pruner, host, "replay");
+    expect(type).toBe("info");
+    expect(text).toStartWith("simulated.jsonl: 3 requests");
+    expect(text).toContain("summarizerModel=none");
+  }, 30_000);
+
+  test("says what is wrong with a file that cannot be replayed", async () => {
+    const { pruner, host } = session({});
+    writeFileSync(join(place, "simulated.jsonl"), "no session\n");
+    const { message: text, type } = await runCommand(pruner, host, "replay");
+    expect(type).toBe("warning");
+    expect(text).toStartWith("The session could not be replayed: ");
+    expect(text).toContain("simulated.jsonl");
+  }, 30_000);
+
+  test("gives the settings that differ in a form that the command line reads", () => {
+    expect(settingArguments(DEFAULT_CONFIG)).toEqual([]);
+    const protectedTools = ["a", "b"];
+    const args = settingArguments({
+      ...DEFAULT_CONFIG,
+      minBatchChars: 2_000,
+      autoBudgetThreshold: 0.8,
+      protectedTools,
+    });
+    const given = args.filter((arg) => arg !== "--set").map((arg) => arg.split("="));
+    expect(given.map(([key = "", value = ""]) => [key, parseSetting(key, value)])).toEqual([
+      ["minBatchChars", { ok: true, value: 2_000 }],
+      ["protectedTools", { ok: true, value: protectedTools }],
+      ["autoBudgetThreshold", { ok: true, value: 0.8 }],
+    ]);
+  });
+});
