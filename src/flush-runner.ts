@@ -85,6 +85,11 @@ export class FlushRunner {
     this.policy = new SummarizerPolicy({ onTrouble }, now);
   }
 
+  /** The session has ended. */
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
   get running(): boolean {
     return this.flight !== undefined;
   }
@@ -118,6 +123,7 @@ export class FlushRunner {
   /** Models that were given up get another chance: the user has asked for it or changed a setting. */
   forgive(): void {
     this.policy.forgive();
+    this.desk.forgetFailed();
   }
 
   /** Waits for the flush that is running, at most `limitMs` and not longer than `signal` allows. */

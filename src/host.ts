@@ -127,6 +127,8 @@ export function outletOf(pi: ExtensionAPI): HostOutlet {
 /** Adds a summariser call to the host's own totals, where it keeps usage of extensions. */
 export function recordUsage(session: object, { model, reported }: Pick<SummarizerCall, "model" | "reported">): void {
   if (!("appendUsage" in session) || typeof session.appendUsage !== "function") return;
+  // A call that never got an answer has nothing to add.
+  if (reported.totalTokens === 0 && reported.cost.total === 0) return;
   const slash = model.indexOf("/");
   session.appendUsage("pi-condense", model.slice(0, slash), model.slice(slash + 1), reported);
 }

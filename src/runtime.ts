@@ -104,6 +104,8 @@ export class Pruner {
     await active.flushes.settle(SHUTDOWN_WAIT_MS);
     active.flushes.close();
     this.active = undefined;
+    // Calls that are given up tell a moment later what they have used.
+    await new Promise((resolve) => setTimeout(resolve, 0));
     try {
       active.state.stats.save(active.state.append);
     } catch {

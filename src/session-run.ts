@@ -19,7 +19,7 @@ import { BudgetWatch } from "./session/budget-watch.js";
 import { SessionState } from "./session-state.js";
 import type { SummarizerCall } from "./summarizer.js";
 import { flushMark } from "./triggers.js";
-import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "./types.js";
+import type { ContextPruneConfig } from "./types.js";
 
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
 export const BUDGET_WAIT_MS = 60_000;
@@ -66,6 +66,8 @@ export class SessionRun {
   private flushedMark: number | undefined;
   /** The flush that is running was forced by a budget, and the next request waits for it. */
   private urgent = false;
+  /** A budget is exceeded: where no model gives a summary, the next flush of every-turn takes digests. */
+  private mustFree = false;
   /** Results that could not be written to a blob; they are not tried again in this process. */
   private readonly unspillable = new Set<string>();
   /** Window (tokens) that the context was last found to fit into. */
@@ -84,15 +86,14 @@ export class SessionRun {
       onError: (error) => context.onError(error),
       onCommit: () => this.budget.flushCommitted(),
     });
-    markStale(this.budget, this.state);
+    this.budget.takeUp(this.state.branch.entries);
     this.reportInvalid(host);
   }
 
   /** The leaf has moved: usage figures of the other path say nothing about this one. */
   treeMoved(): void {
     this.state.sync();
-    this.budget.reset();
-    markStale(this.budget, this.state);
+    this.budget.takeUp(this.state.branch.entries);
   }
 
   /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
@@ -193,6 +194,7 @@ export class SessionRun {
     // every-turn flushes the same results anyway, and a flush that is running is all that can be done now.
     if (pruneOn === "every-turn" || this.flushes.running) {
       this.urgent = true;
+      this.mustFree = pruneOn === "every-turn";
       return;
     }
     const work = this.pendingIn(host, this.ownMessages(messages), messages);
@@ -238,7 +240,9 @@ export class SessionRun {
     const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
     const work = this.pendingIn(host, this.ownMessages(upToMark), messages);
     if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
-    const done = this.flush(host, work);
+    const { mustFree } = this;
+    this.mustFree = false;
+    const done = this.flush(host, { ...work, mustFree });
     if (isDigest) await done;
   }
 
@@ -327,7 +331,15 @@ export class SessionRun {
     const report = await flushing;
     this.urgent = false;
     this.context.onChange();
+    this.flushBehind(host);
     return report;
+  }
+
+  /** A trigger may have come while a flush was running. */
+  private flushBehind(host: HostSnapshot): void {
+    if (this.flushes.isClosed || !this.settings().enabled) return;
+    this.state.sync();
+    void this.flushIfDue(host, this.state.messages()).catch((error: unknown) => this.context.onError(error));
   }
 
   /** @param whole the conversation to its end, where `messages` stop before it */
@@ -377,16 +389,4 @@ function withoutChains(config: ContextPruneConfig): ContextPruneConfig {
 /** Timestamp (ms) of the last finished reply. */
 function lastReply(messages: readonly AgentMessage[]): number | undefined {
   return messages.findLast(isAnswer)?.timestamp;
-}
-
-/** A flush that stands behind the last reply has made that reply's figure stale. */
-function markStale(budget: BudgetWatch, state: SessionState): void {
-  const { entries } = state.branch;
-  const frontier = entries.findLastIndex(
-    (entry) => entry.type === "custom" && entry.customType === CUSTOM_TYPE_FRONTIER,
-  );
-  const reply = entries.findLastIndex((entry) => entry.type === "message" && isAnswer(entry.message));
-  if (frontier <= reply || reply < 0) return;
-  budget.flushCommitted();
-  budget.requestLeaves(lastReply(state.messages()));
 }

@@ -208,10 +208,57 @@ describe("a summariser that refuses its key", () => {
   });
 });
 
+describe("a summariser that failed is asked again", () => {
+  test("as soon as a setting has changed, however it failed", async () => {
+    const { models, session, ...trial } = makeTrial({});
+    models.states.set("main", { errorMessage: "401 invalid x-api-key" });
+    await trial.play(1);
+    models.states.clear();
+    session.pruner.changeSettings(session.host, { summarizerThinking: "low" });
+    await trial.play(1);
+    expect(await trial.results()).toEqual(["main", "main"]);
+  });
+
+  test("as soon as the user asks for it, also for what has failed ahead of a flush", async () => {
+    const { models, session } = makeTrial({});
+    models.states.set("main", { errorMessage: "connect ECONNREFUSED" });
+    await session.play(run(1).slice(0, 3));
+    await until(() => session.notices.length === 1);
+    session.add(assistant(1_500, [{ type: "toolCall", id: "next", name: "read", arguments: {} }], "toolUse"));
+    models.states.clear();
+    expect(await session.pruner.flushNow(session.host)).toMatchObject({ condensed: 1, failed: 0 });
+  });
+});
+
+test("a run that ends while a flush is running is flushed behind it", async () => {
+  const { models, session, ...trial } = makeTrial({});
+  models.states.set("main", "waits");
+  await session.play(run(1));
+  await session.play(run(2));
+  await until(() => models.asked.length === 2);
+  models.release();
+  models.release();
+  await until(() => session.pruner.status(session.host)?.condensedCalls === 2);
+  expect(await trial.results()).toEqual(["main", "main"]);
+});
+
+test("a call that the end of the session cuts off is counted", async () => {
+  const { models, session } = makeTrial({});
+  models.states.set("main", "waits");
+  await session.play(run(1).slice(0, 3));
+  await until(() => models.asked.length === 1);
+  await session.pruner.endSession();
+  expect(session.tree.getEntries().at(-1)).toMatchObject({
+    customType: "context-prune-stats",
+    data: { callCount: 1, failedCallCount: 1 },
+  });
+});
+
 describe("everything down and the context over its budget", () => {
   test.each<[string, Settings, string]>([
     ["no connection", { summarizerModel: "prov/cheap" }, "connect ECONNREFUSED"],
     ["no key", { summarizerModel: "prov/cheap" }, "401 invalid x-api-key"],
+    ["no connection, every-turn", { pruneOn: "every-turn" }, "connect ECONNREFUSED"],
     ["no such model", { summarizerModel: "prov/lost" }, ""],
   ])("%s: the digest frees the space before the next request leaves", async (_why, settings, errorMessage) => {
     let tokens = 1_000;

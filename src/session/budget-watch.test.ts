@@ -35,7 +35,7 @@ describe("each trigger", () => {
   test("alone", () => {
     expect([79_999, 80_000, 120_000].map((tokens) => next(tokens, THRESHOLD))).toEqual([false, true, true]);
     expect([49_999, 50_000].map((tokens) => next(tokens, TOKENS))).toEqual([false, true]);
-    watch.reset();
+    watch.takeUp();
     expect([10_000, 24_999, 39_999].map((tokens) => next(tokens, DELTA))).toEqual([false, false, true]);
   });
 
@@ -57,7 +57,7 @@ describe("each trigger", () => {
 
   test("a threshold fires on the very first figure, a jump needs two", () => {
     expect(next(95_000, DELTA)).toBe(false);
-    watch.reset();
+    watch.takeUp();
     expect(next(95_000, THRESHOLD)).toBe(true);
   });
 
@@ -199,9 +199,9 @@ describe("after a flush", () => {
 test("a move to another place begins anew", () => {
   next(90_000, THRESHOLD);
   flush();
-  watch.reset();
+  watch.takeUp();
   expect(watch.isDue(usage(90_000), 1_001, THRESHOLD)).toBe(true);
-  watch.reset();
+  watch.takeUp();
   // No figure from before is left to measure a jump from.
   expect(watch.isDue(usage(30_000), 1_002, DELTA)).toBe(false);
   expect(watch.isDue(usage(45_000), 1_003, DELTA)).toBe(true);

@@ -1,7 +1,8 @@
 /** When the size of the context forces a flush. Usage figures come one reply late, so each of them is judged once. */
-import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
 import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "../budget.js";
-import type { ContextPruneConfig } from "../types.js";
+import { isAnswer } from "../messages.js";
+import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "../types.js";
 
 /** Remembers which usage figures have been judged, and which of them are from before the last flush. */
 export class BudgetWatch {
@@ -12,11 +13,19 @@ export class BudgetWatch {
   /** Set by a flush: figures are stale until a reply to a request that left after it. */
   private flushed: { lastReplyBefore?: number } | undefined;
 
-  /** The session, or the place in its tree, is another one. */
-  reset(): void {
+  /**
+   * The session, or the place in its tree, is another one: `branch`, root first. A flush that stands behind its last reply
+   * has made that reply's figure stale.
+   */
+  takeUp(branch: readonly SessionEntry[] = []): void {
     this.previousTokens = null;
     this.judged = undefined;
     this.flushed = undefined;
+    const frontier = branch.findLastIndex((e) => e.type === "custom" && e.customType === CUSTOM_TYPE_FRONTIER);
+    const reply = branch.findLast((e, i) => i < frontier && e.type === "message" && isAnswer(e.message));
+    const isLast = !branch.slice(frontier + 1).some((e) => e.type === "message" && isAnswer(e.message));
+    if (reply?.type !== "message" || !isLast) return;
+    this.flushed = { lastReplyBefore: reply.message.timestamp };
   }
 
   /**
