@@ -96,8 +96,8 @@ describe("the package", () => {
   test(
     "would be taken by the registry",
     async () => {
-      const { stderr } = await run("npm", ["publish", "--dry-run", "--offline"], { cwd: REPOSITORY });
-      expect(stderr).toContain("pi-condense@");
+      const { stdout } = await run("npm", ["publish", "--dry-run", "--offline", "--json"], { cwd: REPOSITORY });
+      expect(stdout).toContain("pi-condense@");
     },
     TIMEOUT,
   );
