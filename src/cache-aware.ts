@@ -52,12 +52,12 @@ export function decideCondensing(
 }
 
 function decide(
-  { clearedTokens, keptTokens, carriedTokens }: RewriteForecast,
+  { clearedTokens, keptTokens, carriedTokens, isLate }: RewriteForecast,
   { progress, prices, summarizerCost, cacheIsCold, windowShare }: CondensingSituation,
 ): FlushDecision {
   const reads = expectedReads(progress, prices);
-  const forecast = { clearedTokens, keptTokens, carriedTokens, expectedRequests: reads, prices, summarizerCost };
-  return decideFlush({ ...forecast, cacheIsCold }, windowShare);
+  const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
+  return decideFlush({ ...rewrite, expectedRequests: reads, prices, summarizerCost, cacheIsCold }, windowShare);
 }
 
 /** How far a branch has come, and what its cache was last filled by. */

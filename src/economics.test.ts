@@ -100,6 +100,19 @@ describe("a flush", () => {
     expect(flushPays(forecast({ prices, expectedRequests: 78 }))).toBe(false);
     expect(flushPays(forecast({ prices, expectedRequests: 79 }))).toBe(true);
   });
+});
+
+describe("the decision on a flush", () => {
+  /** Clears 10,000 tokens and keeps 20,000 behind them: 0.12 saved for 0.115. */
+  const forecast = (changes: Partial<FlushForecast> = {}): FlushForecast => ({
+    clearedTokens: 10_000,
+    keptTokens: 20_000,
+    expectedRequests: 24,
+    prices: MODEL,
+    summarizerCost: 0,
+    cacheIsCold: false,
+    ...changes,
+  });
 
   test("is decided on with its reason", () => {
     const reason = (changes: Partial<FlushForecast>, windowShare?: number) =>
@@ -110,6 +123,13 @@ describe("a flush", () => {
     expect(reason({ expectedRequests: 2 }, 0.79)).toBe("does-not-pay");
     expect(reason({ expectedRequests: 2 }, 0.8)).toBe("window-pressure");
     expect(reason({ clearedTokens: 0 }, 0.95)).toBe("nothing-to-clear");
+  });
+
+  test("that comes late has to pay five times over", () => {
+    // 0.12 at 24 requests, and a price of 0.115
+    expect(decideFlush(forecast({ isLate: true, expectedRequests: 115 }), undefined).flush).toBe(false);
+    expect(decideFlush(forecast({ isLate: true, expectedRequests: 116 }), undefined).flush).toBe(true);
+    expect(decideFlush(forecast({ isLate: true, cacheIsCold: true }), undefined).flush).toBe(true);
   });
 
   test("that recurs waits until enough has been carried along", () => {

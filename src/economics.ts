@@ -47,6 +47,7 @@ export interface TokenCounts {
 
 const MINUTE = 60_000;
 const DEFAULT_CACHE: CachePolicy = { lifetimeMs: 5 * MINUTE, minTokens: 1_024 };
+/** Prices are for so many tokens. */
 const MILLION = 1_000_000;
 
 /** Profiles by name. Output is taken as five times input, as most vendors have it. */
@@ -115,12 +116,6 @@ export function costOf(counts: TokenCounts, cost: ModelCost): number {
   return sum / MILLION;
 }
 
-/**
- * If rewrites were all alike, their sum with what is carried meanwhile would be smallest at 1. A little less is better,
- * as each of them also makes the next one smaller.
- */
-const CARRIED_SHARE = 0.6;
-
 /** What is known of a flush before it is made. */
 export interface FlushForecast {
   /** Tokens that every later request is spared. */
@@ -137,9 +132,14 @@ export interface FlushForecast {
   cacheIsCold: boolean;
   /**
    * For a rewrite that recurs and is the cheaper the more of it is done at once: tokens that could have been cleared,
-   * times the requests that have carried them so far. Such a rewrite waits until that has cost `CARRIED_SHARE` of it.
+   * times the requests that have carried them so far. `decideFlush` waits until that has cost about as much as the rewrite.
    */
   carriedTokens?: number;
+  /**
+   * The flush could have been made before, for less: more stands behind the first change by now. It is then made only
+   * where it pays `LATE_MARGIN` times over, since a session that ends soon would not make up for it.
+   */
+  isLate?: boolean;
 }
 
 /** What a flush is expected to save on later requests and to cost at once, in the currency of its prices. */
@@ -161,6 +161,15 @@ export function flushPays(forecast: FlushForecast): boolean {
   const { savings, price } = flushBalance(forecast);
   return savings > price;
 }
+
+/**
+ * If rewrites were all alike, their sum with what is carried meanwhile would be smallest at 1. A little less is better,
+ * as each of them also makes the next one smaller.
+ */
+const CARRIED_SHARE = 0.6;
+
+/** The least at which no short session came to cost more than it would have raw. */
+const LATE_MARGIN = 5;
 
 /** How far a session has come. */
 export interface SessionProgress {
@@ -235,6 +244,7 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
   if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
   if (savings <= price) return decide(false, "does-not-pay");
   if (forecast.cacheIsCold) return decide(true, "cold-cache");
+  if (forecast.isLate && savings <= price * LATE_MARGIN) return decide(false, "does-not-pay");
   const { carriedTokens, prices } = forecast;
   const carried = carriedTokens === undefined ? price : (carriedTokens * readPrice(prices)) / MILLION;
   return carried >= price * CARRIED_SHARE ? decide(true, "pays") : decide(false, "gathers-more");

@@ -23,6 +23,8 @@ export interface RewriteForecast {
   firstChanged: number;
   /** For a rewrite that reaches deep; see `FlushForecast.carriedTokens`. */
   carriedTokens?: number;
+  /** For one that does not, where requests have carried what it clears; see `FlushForecast.isLate`. */
+  isLate?: boolean;
 }
 
 /** What decides how large the texts will be that come in place of results and arguments. */
@@ -74,7 +76,8 @@ export function forecastStubs(
   }
   const start = rewriteStart(rendered, firstChanged, config.lookbackBlocks);
   const forecast = { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged };
-  return start < firstChanged ? { ...forecast, carriedTokens } : forecast;
+  if (start < firstChanged) return { ...forecast, carriedTokens };
+  return carriedTokens > 0 ? { ...forecast, isLate: true } : forecast;
 }
 
 /** As a flush judges: what a batch has and could be spared, arguments included. */
@@ -137,6 +140,7 @@ export function joinForecasts(first: RewriteForecast, second: RewriteForecast): 
     keptTokens: Math.max(0, deep.keptTokens - shallow.clearedTokens),
     firstChanged: deep.firstChanged,
     ...(carried.length > 0 ? { carriedTokens: carried.reduce((sum, tokens) => sum + tokens, 0) } : {}),
+    ...(first.isLate || second.isLate ? { isLate: true } : {}),
   };
 }
 

@@ -157,7 +157,8 @@ test("chains come along when the cache is cold, however few there are, and not b
   const settings = { chainCompression: { rollingWindow: 1, batchSize: 10 } };
   const played = session(settings);
   const chain = () => [user(), ...turn(3_000), ...turn(3_000), closing()];
-  await play(played, [...chain(), ...chain(), ...chain(), user()]);
+  // What stands behind the first chain would all have to be written anew.
+  await play(played, [...chain(), user("a long text ".repeat(8_000)), ...chain(), ...chain(), user()]);
   const before = played.state().indexer.chains().size;
   wait(10 * MINUTE);
   await played.request();
