@@ -54,7 +54,7 @@ class MeterGroup implements Meter {
   readonly compaction: Meter["compaction"] = (...args) => this.each((meter) => meter.compaction(...args));
   readonly flush: Meter["flush"] = (...args) => this.each((meter) => meter.flush(...args));
   readonly summarizerCost: Meter["summarizerCost"] = (...args) => this.meters[0].summarizerCost(...args);
-  readonly isCold: Meter["isCold"] = (at) => this.meters[0].isCold(at);
+  readonly lastRequestAt: Meter["lastRequestAt"] = () => this.meters[0].lastRequestAt();
   readonly lastContextTokens: Meter["lastContextTokens"] = () => this.meters[0].lastContextTokens();
   readonly currentRates: Meter["currentRates"] = () => this.meters[0].currentRates();
 

@@ -16,6 +16,12 @@ import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
 /** Milliseconds that a provider keeps a prompt where the host asks for long retention. */
 const LONG_LIFETIME_MS = 60 * 60_000;
 
+/**
+ * Content blocks before the mark at a prompt's end among which these interfaces look for an earlier marked end; the hosts
+ * set one mark there. The others find any common beginning.
+ */
+const LOOKBACK_BLOCKS: Readonly<Record<string, number>> = { "anthropic-messages": 20, "bedrock-converse-stream": 20 };
+
 /** Share of an output that its digest has, and that a model's summary has. */
 const DIGEST_SHARE = 0.12;
 const SUMMARY_SHARE = 0.08;
@@ -62,7 +68,7 @@ export class CacheWatch {
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
     const summaryShare = config.summarizerModel === "none" ? DIGEST_SHARE : SUMMARY_SHARE;
-    const forecastConfig = { ...config, summaryShare };
+    const forecastConfig = { ...config, summaryShare, lookbackBlocks: LOOKBACK_BLOCKS[host.model?.api ?? ""] };
     const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
     this.lastDecision = decideCondensing(choice, this.situation(host, state, question, forecastConfig));
     return this.lastDecision;

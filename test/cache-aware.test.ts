@@ -166,25 +166,47 @@ test("chains come along when the cache is cold, however few there are, and not b
   expect(played.state().indexer.chains().size).toBe(2);
 });
 
+/** Asks a watch about a session that condenses nothing by itself. */
+function asking(played: SimulatedSession, watch: CacheWatch) {
+  return () => {
+    const isProtected = () => false;
+    const state = played.state();
+    const messages = state.messages();
+    const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
+    const question = { messages, pending, unpaid: [], isProtected, render: () => messages, usage: undefined };
+    return watch.decide(played.host, state, { ...question, config: played.pruner.settings });
+  };
+}
+
 test("a flush of which nothing comes is not made again for the same results", async () => {
   const played = session({ pruneOn: "on-demand" });
   await play(played, [user(), ...turn(40_000), closing(), user()]);
-  const state = played.state();
   const watch = new CacheWatch(() => now);
-  const ask = () => {
-    const { settings } = played.pruner;
-    const isProtected = () => false;
-    const messages = state.messages();
-    const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
-    const render = () => messages;
-    const question = { messages, pending, unpaid: [], isProtected, render, usage: undefined, config: settings };
-    return watch.decide(played.host, state, question)?.flush;
-  };
-  expect(ask()).toBe(true);
+  const ask = asking(played, watch);
+  expect(ask()?.flush).toBe(true);
   watch.flushed({ condensed: 0, duplicates: 0, chains: 0 });
   expect(ask()).toBeUndefined();
   await play(played, [...turn(40_000), closing(), user()]);
-  expect(ask()).toBe(true);
+  expect(ask()?.flush).toBe(true);
+});
+
+test("where a provider finds only near ends of earlier prompts, a deep change costs the whole prompt", async () => {
+  const played = session({ pruneOn: "on-demand" });
+  const long = user("a long text ".repeat(5_000));
+  const small = Array.from({ length: 15 }, () => turn(300)).flat();
+  await play(played, [long, ...turn(40_000), ...small, closing(), user()]);
+  const priceWith = (api: string) => {
+    const cost = PRICE_PROFILES.get("anthropic-5m")?.rates;
+    Object.assign(played.host, { model: { provider: "p", id: "main", api, contextWindow: 200_000, cost } });
+    const watch = new CacheWatch(() => now);
+    watch.requestLeaves();
+    return asking(played, watch)()?.price ?? 0;
+  };
+  const anywhere = priceWith("openai-completions");
+  expect(anywhere).toBeGreaterThan(0);
+  for (const api of ["anthropic-messages", "bedrock-converse-stream"]) {
+    expect(priceWith(api)).toBeGreaterThan(3 * anywhere);
+  }
 });
 
 test("a provider that keeps prompts for an hour is asked no sooner", async () => {

@@ -97,9 +97,9 @@ export class CostMeter {
     return costOf(counts, this.options.costOfModel(this.model)) * share;
   }
 
-  /** Nothing of what was sent is cached any more at `at` (ms). */
-  isCold(at: number): boolean {
-    return this.cacheOf(this.model).isCold(at);
+  /** When the last request left, ms; `undefined` before the first. */
+  lastRequestAt(): number | undefined {
+    return this.requests.at(-1)?.at;
   }
 
   /** How the provider keeps prompts. */

@@ -1,9 +1,9 @@
 /** The figures of a replay as data: what `--json` prints, and what every other form shows. */
 import { DEFAULT_PROFILE } from "../economics.js";
+import type { ContextPruneConfig } from "../types.js";
 import type { Calibration } from "./calibration.js";
 import type { CostMeter, SideCall } from "./costs.js";
 import type { Assumptions, Replay, VariantRun } from "./replay.js";
-import type { ReplayConfig } from "./settings.js";
 
 /** What one way to run a session cost. Tokens are prompt tokens; costs are in `settings.replay.currency`. */
 export interface VariantFigures {
@@ -23,7 +23,7 @@ export interface PrunedFigures extends VariantFigures {
 }
 
 /** What the figures rest on: the extension's settings, and what the replay assumes. */
-export type ReportSettings = ReplayConfig & {
+export type ReportSettings = ContextPruneConfig & {
   replay: {
     /** `USD`, or the price of one million input tokens. */
     currency: "USD" | "input-Mtok";
@@ -87,7 +87,7 @@ function figuresOf(meter: CostMeter): VariantFigures {
   };
 }
 
-function settingsOf(replay: Replay, config: ReplayConfig | undefined, assumptions: Assumptions): ReportSettings {
+function settingsOf(replay: Replay, config: ContextPruneConfig | undefined, assumptions: Assumptions): ReportSettings {
   if (!config) throw new Error("a variant without settings");
   const cache = assumptions.profile ?? DEFAULT_PROFILE;
   const digest = config.summarizerModel === "none";

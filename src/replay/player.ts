@@ -9,12 +9,12 @@ import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { estimateTextTokens } from "../context-metrics.js";
 import { isAssistant, isToolResult } from "../messages.js";
+import type { ContextPruneConfig } from "../types.js";
 import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.js";
 import type { CostMeter } from "./costs.js";
 import { EntryTree } from "./entry-tree.js";
-import { isRequest, type Recording } from "./recording.js";
+import { isRequest, modelOf, type Recording } from "./recording.js";
 import { ReplayPruner } from "./replay-pruner.js";
-import type { ReplayConfig } from "./settings.js";
 import type { StandIn } from "./stand-in.js";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
@@ -27,7 +27,7 @@ export type Meter = Pick<
   | "compactions"
   | "flush"
   | "summarizerCost"
-  | "isCold"
+  | "lastRequestAt"
   | "lastContextTokens"
   | "currentRates"
   | "cache"
@@ -35,7 +35,7 @@ export type Meter = Pick<
 
 /** The extension in a replay. */
 export interface Condensing {
-  config: ReplayConfig;
+  config: ContextPruneConfig;
   standIn: StandIn;
   /** Share of an output that its summary is expected to have. */
   summaryShare: number;
@@ -67,7 +67,6 @@ export async function play(options: PlayOptions): Promise<void> {
 
 class Player {
   private readonly pruner: ReplayPruner | undefined;
-  private readonly progress = { userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 };
 
   constructor(
     private readonly options: PlayOptions,
@@ -85,26 +84,17 @@ class Player {
       }
       const message = entry.type === "message" ? entry.message : undefined;
       if (message && isAssistant(message)) await this.request(i, message);
-      if (message?.role === "user") this.startTurn();
       this.tree.append(entry);
       if (message && endsTurn(message, nextMessage(entries, i))) await this.pruner?.turnEnded();
     }
   }
 
-  private startTurn(): void {
-    this.progress.userTurns += 1;
-    this.progress.requestsThisTurn = 0;
-  }
-
   private async request(index: number, reply: AssistantMessage): Promise<void> {
     if (!isRequest(reply)) return;
     if (this.options.compactions === "simulated") this.compactIfDue(reply.timestamp);
-    await this.pruner?.beforeRequest(reply.timestamp);
+    await this.pruner?.beforeRequest({ at: reply.timestamp, model: modelOf(reply) });
     const messages = this.rendered();
-    if (this.progress.requests > 0 && this.options.meter.isCold(reply.timestamp)) this.progress.coldRequests += 1;
     this.options.meter.request(messages, reply);
-    this.progress.requests += 1;
-    this.progress.requestsThisTurn += 1;
     this.options.onRequest?.(index, messages, reply);
   }
 
@@ -154,10 +144,9 @@ class Player {
           if (tokens === undefined) return undefined;
           return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
         },
-        isCacheCold: (at) => meter.isCold(at),
+        cache: meter.cache,
         rates: () => meter.currentRates(),
-        lookbackBlocks: meter.cache.lookbackBlocks,
-        progress: () => this.progress,
+        lastRequestAt: () => meter.lastRequestAt(),
         summarizerCost: (tokens) => meter.summarizerCost(tokens, summarizerPrice),
         onFlush: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),
       },

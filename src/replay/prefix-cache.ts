@@ -32,11 +32,6 @@ export class PrefixCache {
 
   constructor(private readonly policy: CachePolicy) {}
 
-  /** Whether nothing is left of the prompts before `at` (ms). */
-  isCold(at: number): boolean {
-    return ![...this.root.children.values()].some((node) => this.isAlive(node.usedAt, at));
-  }
-
   /** Looks up a prompt sent at `at` (ms), and keeps it. */
   use(prompt: readonly PromptPart[], at: number): CacheUse {
     const total = prompt.reduce((sum, part) => sum + part.tokens, 0);

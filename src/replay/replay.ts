@@ -1,11 +1,11 @@
 /** Replays one session: as it was, and under each of several settings. */
 import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../economics.js";
+import type { ContextPruneConfig } from "../types.js";
 import { type Calibration, type CalibrationPoint, calibrationOf, fitScale } from "./calibration.js";
 import { CostMeter, type Scale } from "./costs.js";
 import { type Condensing, type PlayOptions, play } from "./player.js";
 import { type Recording, recordedPromptTokens, recordingOf } from "./recording.js";
 import type { RecordedSession } from "./session-file.js";
-import type { ReplayConfig } from "./settings.js";
 import { digestStandIn, ratioStandIn } from "./stand-in.js";
 
 /** Tokens of the recovery tool's description, which every prompt of a session with the extension carries. */
@@ -16,7 +16,7 @@ const DIGEST_SHARE = 0.12;
 /** One way to run the session. */
 export interface Variant {
   name: string;
-  config: ReplayConfig;
+  config: ContextPruneConfig;
 }
 
 /** What a replay assumes. */
@@ -42,7 +42,7 @@ export interface Assumptions {
 /** What came of one variant. */
 export interface VariantRun {
   name: string;
-  config: ReplayConfig | undefined;
+  config: ContextPruneConfig | undefined;
   meter: CostMeter;
 }
 
@@ -112,11 +112,11 @@ function rawCompactions(recording: Recording): PlayOptions["compactions"] {
   return recording.condensedFrom < recording.entries.length ? "simulated" : "recorded";
 }
 
-function scaleFor(config: ReplayConfig, scale: Scale, { toolTokens = RECOVERY_TOOL_TOKENS }: Assumptions): Scale {
+function scaleFor(config: ContextPruneConfig, scale: Scale, { toolTokens = RECOVERY_TOOL_TOKENS }: Assumptions): Scale {
   return config.enabled ? { ...scale, baseTokens: scale.baseTokens + toolTokens } : scale;
 }
 
-function condensing(config: ReplayConfig, { summaryRatio, summarizerPrice }: Assumptions): Condensing {
+function condensing(config: ContextPruneConfig, { summaryRatio, summarizerPrice }: Assumptions): Condensing {
   return config.summarizerModel === "none"
     ? { config, standIn: digestStandIn(), summaryShare: DIGEST_SHARE, summarizerPrice }
     : { config, standIn: ratioStandIn(summaryRatio), summaryShare: summaryRatio, summarizerPrice };

@@ -63,7 +63,11 @@ describe("a session file", () => {
     ["no JSON", "hello\n", "no pi session"],
     ["a list", "[1,2]\n", "no pi session"],
     ["a corrupt line", `${jsonl(HEADER)}{"type":\n${jsonl(user("a"))}`, "x.jsonl, line 2: not valid JSON. Remove or"],
-    ["a cut last line", `${jsonl(HEADER, user("a", { id: "1", parentId: null }))}{"ty`, "line 3: not valid JSON. It is"],
+    [
+      "a cut last line",
+      `${jsonl(HEADER, user("a", { id: "1", parentId: null }))}{"ty`,
+      "line 3: not valid JSON. It is",
+    ],
     ["no object", `${jsonl(HEADER)}42\n`, "line 2: not valid JSON"],
     ["no type", jsonl(HEADER, { id: "1", parentId: null }), "line 2: an entry without a type"],
     ["no id", jsonl(HEADER, user("a")), "line 2: an entry without an id"],

@@ -4,7 +4,9 @@ import { configWith, parseAssignment, parseAssignments } from "./settings.js";
 
 describe("settings of a variant", () => {
   test("are the shipped ones with what was given laid over", () => {
-    const config = configWith(parseAssignments("minBatchChars=5000, chainCompression.rollingWindow=1,dedupByContentHash=off"));
+    const config = configWith(
+      parseAssignments("minBatchChars=5000, chainCompression.rollingWindow=1,dedupByContentHash=off"),
+    );
     expect(config).toEqual({
       ...DEFAULT_CONFIG,
       minBatchChars: 5_000,

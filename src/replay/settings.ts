@@ -5,11 +5,6 @@ import type { SettingValue } from "../settings-rows.js";
 import type { ContextPruneConfig } from "../types.js";
 import { ReplayInputError } from "./session-file.js";
 
-/** The extension's settings; a replay knows every way to decide on a flush. */
-export type ReplayConfig = Omit<ContextPruneConfig, "pruneOn"> & {
-  pruneOn: ContextPruneConfig["pruneOn"] | "cache-aware";
-};
-
 /** A setting as it was given: `key=value`. */
 export interface Assignment {
   key: string;
@@ -25,7 +20,6 @@ export function parseAssignment(text: string): Assignment {
   if (at < 1) throw new ReplayInputError(`"${text}" is no setting: write key=value, for example pruneOn=every-turn.`);
   const key = text.slice(0, at).trim();
   const value = text.slice(at + 1).trim();
-  if (key === "pruneOn" && value === "cache-aware") return { key, value };
   const parsed = SETTINGS_TABLE.parse(key, value);
   if (!parsed.ok) throw new ReplayInputError(parsed.error);
   return { key, value: parsed.value };
@@ -41,12 +35,12 @@ export function parseAssignments(text: string): Assignment[] {
 }
 
 /** The shipped defaults with `assignments` laid over them; the last one of a key counts. */
-export function configWith(assignments: readonly Assignment[]): ReplayConfig {
+export function configWith(assignments: readonly Assignment[]): ContextPruneConfig {
   // A copy: the defaults are frozen, and nested groups are changed in place.
   const config: Record<string, unknown> = structuredClone({ ...DEFAULT_CONFIG });
   for (const { key, value } of assignments) assign(config, key.split("."), value);
   // `parseAssignment` has let through only known keys with values of their kind.
-  return config as unknown as ReplayConfig;
+  return config as unknown as ContextPruneConfig;
 }
 
 function assign(group: Record<string, unknown>, [name = "", ...rest]: readonly string[], value: SettingValue): void {
