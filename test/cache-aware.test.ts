@@ -7,6 +7,7 @@ import { statusOf } from "../src/commands/status.js";
 import { PRICE_PROFILES } from "../src/economics.js";
 import { extractToolResultText, isToolResult } from "../src/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
+import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
 const START = 1_800_000_000_000;
@@ -232,4 +233,43 @@ test("a restart renders what was sent, and what was sent is what a summary stand
   const again = await played.restart().request();
   expect(again.sent).toEqual(sent);
   expect(played.tree.getEntries().some((e) => e.type === "custom" && e.customType === CUSTOM_TYPE_SUMMARY)).toBe(true);
+});
+
+describe.each(HOSTS)("on the command line of the %s host", (host) => {
+  test("what waited in one process goes when the next one takes the session up, and the prompt is stable from there", async () => {
+    const lines = (word: string, count: number) => `${`The ${word} jumps over the lazy dog.\n`.repeat(count)}`;
+    const folders = createFolders({ "notes.md": lines("fox", 90), "kept.md": lines("cat", 2_000) });
+    try {
+      const read = (path: string, id: string) => ({ calls: [{ name: "read", arguments: { path }, id }] });
+      const contextPrune = { summarizerModel: "none", pruneOn: "cache-aware", protectedPaths: ["**/kept.md"] };
+      const first = await runPi(host, {
+        folders,
+        prompts: ["look", "and now?"],
+        settings: { contextPrune },
+        script: { replies: [read("notes.md", "c1"), read("kept.md", "c2"), { text: "A fox." }, { text: "Done." }] },
+      });
+      const second = await runPi(host, {
+        folders,
+        session: "continue",
+        prompts: ["go on", "and on"],
+        script: { replies: [{ text: "Yes." }, { text: "Yes." }] },
+      });
+      for (const { code, stderr } of [first, second]) expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+      const results = ({ requests }: PiRun, i: number) =>
+        requests.at(i)?.messages.filter(isToolResult).map(extractToolResultText) ?? [];
+      expect(results(first, -1)[0]).toStartWith("The fox jumps");
+      expect(results(second, 0)[0]).toStartWith("[t1 condensed: read notes.md");
+      expect(results(second, 0)[1]).toStartWith("The cat jumps");
+      const before = second.requests[0]?.messages ?? [];
+      expect(second.requests[1]?.messages.slice(0, before.length)).toEqual(before);
+      const reasons = second.entries.flatMap((entry) =>
+        entry.type === "custom" && entry.customType === CUSTOM_TYPE_FRONTIER ? [entry.data] : [],
+      );
+      expect(reasons).toEqual([
+        expect.objectContaining({ decision: expect.objectContaining({ reason: "cold-cache", price: 0 }) }),
+      ]);
+    } finally {
+      folders.remove();
+    }
+  }, 60_000);
 });
