@@ -146,6 +146,17 @@ describe("captureUnindexedBatches", () => {
   });
 
   describe("frontier", () => {
+    test("in the middle of a turn does not shift which call a result of the same id answers", () => {
+      const message = assistant(2, [call("", { path: "a.ts" }), call("", { path: "b.md" })], "toolUse");
+      const messages = [user(1), message, result("", 3), result("", 4), closing(5)];
+      const paths = (frontierKey?: string) =>
+        captureUnindexedBatches(messages, options({ frontierKey })).flatMap(({ toolCalls }) =>
+          toolCalls.map(({ args }) => args.path),
+        );
+      expect(paths()).toEqual(["a.ts", "b.md"]);
+      expect(paths("@3")).toEqual(["b.md"]);
+    });
+
     const messages = [user(1), calls(2, "c1", "c2"), result("c1", 3), result("c2", 4), calls(5, "c3"), result("c3", 6)];
     const conversation = [...messages, closing(7)];
 

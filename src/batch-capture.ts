@@ -143,11 +143,16 @@ function captureWhere(
 ): CapturedBatch[] {
   const start = indexBehind(messages, options.frontierKey);
   const repeated = repeatedKeys(messages);
-  return turnsBetween(messages, start, options.end).flatMap((turn) => {
+  // Which call a result answers may hang on the results before it, so the turn is captured from its beginning.
+  const turnStart = Math.max(0, messages.slice(0, start).findLastIndex(isAssistant));
+  const before = messages.slice(turnStart, start).filter(isToolResult);
+  const passed = new Set(before.map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
+  return turnsBetween(messages, turnStart, options.end).flatMap((turn) => {
     const batch = captureBatch(turn);
     const toolCalls = batch.toolCalls.filter(
       (call) =>
         !repeated.has(call.occurrenceKey) &&
+        !passed.has(call.occurrenceKey) &&
         !options.isDealtWith(call.occurrenceKey) &&
         options.isWanted(call) &&
         !options.isExempt(call),
