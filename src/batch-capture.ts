@@ -28,7 +28,7 @@ export interface CaptureOptions {
   /** The occurrence has been indexed or skipped before. */
   isDealtWith(key: string): boolean;
   /** The output of this call stays as it is. */
-  isExempt(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
+  isExempt(call: Pick<CapturedToolCall, "toolName" | "args" | "resultText">): boolean;
   batchingMode: BatchingMode;
   /** Take in what the model has not answered yet; for summaries that are made ahead. */
   unseenToo?: boolean;

@@ -1,6 +1,7 @@
 /** `pruneOn: cache-aware`: whether what is finished is condensed before the next request, told by what it costs. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
+import { usageFraction } from "./budget.js";
 import { decideFlush, expectedReads, type FlushDecision, type Rates, type SessionProgress } from "./economics.js";
 import {
   type ForecastConfig,
@@ -10,7 +11,7 @@ import {
   type RewriteForecast,
 } from "./flush-forecast.js";
 import { isAnswer } from "./messages.js";
-import type { CapturedBatch, ChainRange } from "./types.js";
+import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
 
 /** What a flush would work on. */
 export interface CondensingChoice {
@@ -29,8 +30,7 @@ export interface CondensingSituation {
   /** In the currency of `prices`; 0 for what is paid for already. */
   summarizerCost: number;
   cacheIsCold: boolean;
-  /** Share of the context window in use, 0 to 1; `undefined` where it is unknown. */
-  windowShare: number | undefined;
+  usage: ContextUsage | undefined;
 }
 
 /** A decision, and whether the chains come along. */
@@ -51,13 +51,21 @@ export function decideCondensing(
   return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
 }
 
+/** The settings of the flush that was decided on: chains are left out where they do not come along. */
+export function settingsFor({ chains }: CondensingDecision, config: ContextPruneConfig): ContextPruneConfig {
+  return chains ? config : { ...config, chainCompression: { ...config.chainCompression, enabled: false } };
+}
+
 function decide(
   { clearedTokens, keptTokens, carriedTokens, isLate }: RewriteForecast,
-  { progress, prices, summarizerCost, cacheIsCold, windowShare }: CondensingSituation,
+  { progress, prices, summarizerCost, cacheIsCold, usage }: CondensingSituation,
 ): FlushDecision {
   const reads = expectedReads(progress, prices);
   const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
-  return decideFlush({ ...rewrite, expectedRequests: reads, prices, summarizerCost, cacheIsCold }, windowShare);
+  return decideFlush(
+    { ...rewrite, expectedRequests: reads, prices, summarizerCost, cacheIsCold },
+    usageFraction(usage) ?? undefined,
+  );
 }
 
 /** How far a branch has come, and what its cache was last filled by. */

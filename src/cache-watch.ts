@@ -2,16 +2,15 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { type CondensingDecision, type CondensingSituation, decideCondensing, progressOf } from "./cache-aware.js";
-import { eligibleRanges } from "./chain-flush.js";
-import { DEFAULT_PROFILE, isCacheCold, type Rates, ratesFor } from "./economics.js";
-import type { FlushReport } from "./flush.js";
-import { type ForecastConfig, forecastSummarizer } from "./flush-forecast.js";
+import { compressibleRanges } from "./chain-flush.js";
+import { costOf, DEFAULT_PROFILE, isCacheCold, type Rates, ratesFor } from "./economics.js";
+import { type CondensedCounts, hasCondensed } from "./flush.js";
+import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer } from "./flush-forecast.js";
 import type { HostSnapshot } from "./host.js";
 import { summarizerRates } from "./host-models.js";
-import type { ToolCallIndexer } from "./indexer.js";
 import type { Protection } from "./protection.js";
 import type { SessionState } from "./session-state.js";
-import type { CapturedBatch, ChainRange, ContextPruneConfig } from "./types.js";
+import type { CapturedBatch, ContextPruneConfig } from "./types.js";
 
 /** Milliseconds that a provider keeps a prompt where the host asks for long retention. */
 const LONG_LIFETIME_MS = 60 * 60_000;
@@ -22,8 +21,7 @@ const LONG_LIFETIME_MS = 60 * 60_000;
  */
 const LOOKBACK_BLOCKS: Readonly<Record<string, number>> = { "anthropic-messages": 20, "bedrock-converse-stream": 20 };
 
-/** Share of an output that its digest has, and that a model's summary has. */
-const DIGEST_SHARE = 0.12;
+/** Share of an output that a model's summary has. */
 const SUMMARY_SHARE = 0.08;
 
 /** What a decision is asked about. */
@@ -56,14 +54,15 @@ export class CacheWatch {
   }
 
   /** A flush that was decided here is done: one of which nothing came is not tried again. */
-  flushed({ condensed, duplicates, chains }: Pick<FlushReport, "condensed" | "duplicates" | "chains">): void {
-    this.fruitless = condensed + duplicates + chains > 0 ? undefined : this.subject;
+  flushed(counts: CondensedCounts): void {
+    this.fruitless = hasCondensed(counts) ? undefined : this.subject;
   }
 
   /** Decides on a flush before a request of `state` leaves; `undefined` where there is nothing to decide. */
   decide(host: HostSnapshot, state: SessionState, question: CondensingQuestion): CondensingDecision | undefined {
     const { pending, config } = question;
-    const ranges = rangesOf(question, state.indexer);
+    const { messages, isProtected } = question;
+    const ranges = compressibleRanges({ messages, isProtected, config, indexer: state.indexer });
     const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
@@ -84,30 +83,19 @@ export class CacheWatch {
     const { model, compacted, ...progress } = progressOf(state.branch.entries, lifetimeMs);
     const modelChanged = host.model !== undefined && model !== `${host.model.provider}/${host.model.id}`;
     const { lastRequestAt } = this;
+    const { inputTokens, outputTokens } = forecastSummarizer(unpaid, forecastConfig);
+    const rates = summarizerRates(config, host);
     return {
       progress,
       prices: pricesOf(host, usage?.tokens ?? 0),
-      summarizerCost: costOf(forecastSummarizer(unpaid, forecastConfig), summarizerRates(config, host)),
+      summarizerCost: rates ? costOf({ read: 0, write: 0, input: inputTokens, output: outputTokens }, rates) : 0,
       cacheIsCold: isCacheCold({ now: this.now(), lastRequestAt, lifetimeMs, modelChanged, compacted }),
-      windowShare: usage && usage.tokens !== null ? usage.tokens / usage.contextWindow : undefined,
+      usage,
     };
   }
-}
-
-/** The chains that could be compressed now. */
-function rangesOf({ messages, isProtected, config }: CondensingQuestion, indexer: ToolCallIndexer): ChainRange[] {
-  const { chainCompression, turnProtection } = config;
-  if (!chainCompression.enabled) return [];
-  const protectedTurns = turnProtection.enabled ? turnProtection.turns : 0;
-  const choice = { messages, isProtected, indexer, config: chainCompression, protectedTurns };
-  return eligibleRanges({ ...choice, isPending: () => false, all: true });
 }
 
 /** The session model's prices; those of a usual one where it has none, so that proportions are right at least. */
 function pricesOf({ model }: Pick<HostSnapshot, "model">, promptTokens: number): Rates {
   return model && model.cost.input > 0 ? ratesFor(model.cost, promptTokens) : DEFAULT_PROFILE.rates;
-}
-
-function costOf(tokens: { inputTokens: number; outputTokens: number }, rates: Rates | undefined): number {
-  return rates ? (tokens.inputTokens * rates.input + tokens.outputTokens * rates.output) / 1_000_000 : 0;
 }

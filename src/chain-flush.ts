@@ -6,9 +6,15 @@ import { detectChains } from "./chain-detector.js";
 import { contentHash } from "./dedup.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
 import { isAssistant } from "./messages.js";
-import type { Protection } from "./protection.js";
+import { type Protection, protectedTurnsOf } from "./protection.js";
 import { describeOutcome } from "./summary/describe.js";
-import { type CapturedToolCall, type ChainCompressionConfig, type ChainRange, QUERY_TOOL_NAME } from "./types.js";
+import {
+  type CapturedToolCall,
+  type ChainCompressionConfig,
+  type ChainRange,
+  type ContextPruneConfig,
+  QUERY_TOOL_NAME,
+} from "./types.js";
 
 /** Joins the summaries of a chain into one, or gives `null` to leave them as they are. */
 export type FuseRangeSummary = (summaries: readonly string[]) => Promise<string | null>;
@@ -48,6 +54,17 @@ export async function prepareChains(choice: ChainChoice): Promise<PreparedChains
   const { messages, isRecovery } = choice;
   const ranges = eligibleRanges(choice);
   return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery };
+}
+
+/** Every chain behind the window that could be compressed together with all that is pending, oldest first. */
+export function compressibleRanges({
+  config,
+  ...choice
+}: Pick<ChainChoice, "messages" | "isProtected" | "indexer"> & { config: ContextPruneConfig }): ChainRange[] {
+  const { chainCompression } = config;
+  if (!chainCompression.enabled) return [];
+  const protectedTurns = protectedTurnsOf(config);
+  return eligibleRanges({ ...choice, config: chainCompression, protectedTurns, isPending: () => false, all: true });
 }
 
 /** The chains that a flush would compress now, oldest first. */

@@ -5,6 +5,9 @@ import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey
 import { argumentSavings } from "./render/arguments.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "./types.js";
 
+/** Share of an output that its digest has. */
+export const DIGEST_SHARE = 0.12;
+
 /** Tokens of a stub's header. */
 const STUB_TOKENS = 45;
 /** A stub that would save less than a quarter is not used. */

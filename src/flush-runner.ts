@@ -1,10 +1,10 @@
 /** Runs the flushes of one session, one at a time, beside the agent, and makes summaries ahead of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { batchesToSummarize, commitFlush, emptyReport, type FlushReport, prepareFlush } from "./flush.js";
+import { batchesToSummarize, commitFlush, emptyReport, type FlushReport, hasCondensed, prepareFlush } from "./flush.js";
 import type { SummarizerChoice } from "./host-models.js";
 import { isToolResult, occurrenceKey } from "./messages.js";
 import { taggedText, withoutTagged } from "./protect-tags.js";
-import type { Protection } from "./protection.js";
+import { type Protection, protectedTurnsOf } from "./protection.js";
 import type { SessionState } from "./session-state.js";
 import {
   type BatchSummary,
@@ -190,7 +190,7 @@ export class FlushRunner {
         messages,
         isProtected,
         all: compactAll,
-        protectedTurns: config.turnProtection.enabled ? config.turnProtection.turns : 0,
+        protectedTurns: protectedTurnsOf(config),
         fuse: models && ((summaries) => this.fuse(summaries, models, config)),
       },
     });
@@ -214,7 +214,7 @@ export class FlushRunner {
       saveStats: () => state.stats.save(state.append),
     });
     state.sync();
-    if (report.condensed + report.duplicates + report.chains > 0) this.listener.onCommit();
+    if (hasCondensed(report)) this.listener.onCommit();
     return this.cancelled ? { ...report, cancelled: true } : report;
   }
 

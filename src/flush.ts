@@ -56,6 +56,9 @@ export interface FlushReport {
   keptChars: number;
 }
 
+/** What of a report changes a request. */
+export type CondensedCounts = Pick<FlushReport, "condensed" | "duplicates" | "chains">;
+
 /** The batches of `pending` that a flush would have summarised, without repeats and what is too small. */
 export function batchesToSummarize(
   pending: readonly CapturedBatch[],
@@ -200,6 +203,11 @@ const UNPOINTED: Verdict = { kind: "failed" };
 
 function isUnpointed({ members, repeats, verdict }: PreparedBatch, given: ReadonlyMap<string, string>): boolean {
   return verdict.kind === "deduped" && members.length === 0 && !repeats.some((r) => given.has(r.call.occurrenceKey));
+}
+
+/** The flush has changed what the next request carries. */
+export function hasCondensed({ condensed, duplicates, chains }: CondensedCounts): boolean {
+  return condensed + duplicates + chains > 0;
 }
 
 /** A report of a flush that found nothing. */

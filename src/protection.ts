@@ -2,6 +2,7 @@
 import { homedir } from "node:os";
 import { posix } from "node:path";
 import picomatch from "picomatch";
+import type { ContextPruneConfig } from "./types.js";
 
 /** A longer text is no path, and matching it would only cost time. */
 const MAX_PATH_CHARS = 4096;
@@ -190,4 +191,9 @@ function withoutEndSlash(path: string): string {
 
 function escapeGlob(path: string): string {
   return path.replace(/[*?[\]{}()!+@|$^]/g, "\\$&");
+}
+
+/** User turns at the end that are left alone; 0 where that is off. */
+export function protectedTurnsOf({ turnProtection }: Pick<ContextPruneConfig, "turnProtection">): number {
+  return turnProtection.enabled ? turnProtection.turns : 0;
 }

@@ -1,7 +1,7 @@
 /** One session in its run: what is seen to when a turn ends and before a request leaves. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import type { CondensingDecision } from "./cache-aware.js";
+import { type CondensingDecision, settingsFor } from "./cache-aware.js";
 import { CacheWatch } from "./cache-watch.js";
 import { estimateTokens } from "./context-metrics.js";
 import { batchesToSummarize, type FlushReport } from "./flush.js";
@@ -11,8 +11,7 @@ import { chooseSummarizer } from "./host-models.js";
 import { contentChars, isAnswer, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
 import type { Notices } from "./notices.js";
 import { spillOversized } from "./oversized.js";
-import { taggedText } from "./protect-tags.js";
-import { createProtection, type Protection } from "./protection.js";
+import { createProtection, type Protection, protectedTurnsOf } from "./protection.js";
 import { pruneMessages } from "./pruner.js";
 import { RenderMemo } from "./render-memo.js";
 import { BudgetWatch } from "./session/budget-watch.js";
@@ -157,20 +156,14 @@ export class SessionRun {
     const { state, unspillable } = this;
     const blobDir = state.blobDir();
     if (blobDir === undefined) return;
-    const isProtected = this.protection(host);
-    const { protectTags } = this.settings();
-    // A stub that is made without a look at the text would lose what is marked in it.
-    const batches = state
-      .oversized(messages, { isProtected, threshold: this.settings().spillThreshold })
-      .map((batch) => ({
-        ...batch,
-        toolCalls: batch.toolCalls.filter(
-          (call) => !unspillable.has(call.occurrenceKey) && !(protectTags && taggedText(call.resultText)),
-        ),
-      }));
+    const config = this.settings();
+    const batches = state.oversized(messages, { isProtected: this.protection(host), config }).map((batch) => ({
+      ...batch,
+      toolCalls: batch.toolCalls.filter((call) => !unspillable.has(call.occurrenceKey)),
+    }));
     const { indexer, append } = state;
     const sync = () => state.sync();
-    for (const failure of spillOversized(batches, { indexer, append, sync, blobDir, config: this.settings() })) {
+    for (const failure of spillOversized(batches, { indexer, append, sync, blobDir, config })) {
       unspillable.add(failure.occurrenceKey);
       this.notices.once(host, `pruner: an oversized result stays in the context: ${failure.reason}`);
     }
@@ -262,7 +255,7 @@ export class SessionRun {
     if (!decision?.flush) return;
     const { reason, savings, price, chains } = decision;
     const request = { ...work, compactAll: chains, decision: { reason, savings, price } };
-    const done = this.flush(host, request, chains ? config : withoutChains(config));
+    const done = this.flush(host, request, settingsFor(decision, config));
     void done.then((report) => this.cache.flushed(report));
     if (config.summarizerModel === "none") await done;
     else await this.flushes.settle(READY_WAIT_MS, host.signal);
@@ -344,8 +337,8 @@ export class SessionRun {
 
   /** @param whole the conversation to its end, where `messages` stop before it */
   pendingIn(host: HostSnapshot, messages: readonly AgentMessage[], whole = messages): FlushWork {
-    const { batchingMode, turnProtection } = this.settings();
-    const protectedTurns = turnProtection.enabled ? turnProtection.turns : 0;
+    const { batchingMode } = this.settings();
+    const protectedTurns = protectedTurnsOf(this.settings());
     const options = { batchingMode, protectedTurns, whole, isProtected: this.protection(host) };
     return { messages, pending: this.state.pending(messages, options) };
   }
@@ -380,10 +373,6 @@ export class SessionRun {
     recordUsage(host.session, call);
     this.context.outlet.announceCost({ totalCost, inputTokens: totalInputTokens, outputTokens: totalOutputTokens });
   }
-}
-
-function withoutChains(config: ContextPruneConfig): ContextPruneConfig {
-  return { ...config, chainCompression: { ...config.chainCompression, enabled: false } };
 }
 
 /** Timestamp (ms) of the last finished reply. */

@@ -6,6 +6,7 @@ import { heldReads } from "./held-results.js";
 import type { SessionReader } from "./host.js";
 import { type AppendEntry, ToolCallIndexer } from "./indexer.js";
 import { contentChars, isToolResult, occurrenceKey, textOf } from "./messages.js";
+import { taggedText } from "./protect-tags.js";
 import type { Protection } from "./protection.js";
 import { buildRenderPlan, type RenderPlan } from "./render/plan.js";
 import { BranchView, messagesInContext } from "./session/branch.js";
@@ -120,12 +121,18 @@ export class SessionState {
   /** Results of `messages` with at least `threshold` characters that stand whole. */
   oversized(
     messages: readonly AgentMessage[],
-    options: Pick<PendingOptions, "isProtected"> & { threshold: number },
+    {
+      isProtected,
+      config: { spillThreshold, protectTags },
+    }: Pick<PendingOptions, "isProtected"> & { config: Pick<ContextPruneConfig, "spillThreshold" | "protectTags"> },
   ): CapturedBatch[] {
+    // A stub that is made without a look at the text would lose what is marked in it.
+    const isTagged = ({ resultText }: Pick<CapturedToolCall, "resultText">) =>
+      protectTags && taggedText(resultText) !== "";
     return captureOversized(messages, {
       isDealtWith: (key) => this.indexer.isSummarized(key),
-      isExempt: (call) => this.isRecovery(call) || options.isProtected(call),
-      threshold: options.threshold,
+      isExempt: (call) => this.isRecovery(call) || isProtected(call) || isTagged(call),
+      threshold: spillThreshold,
     });
   }
 

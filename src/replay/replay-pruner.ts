@@ -1,15 +1,14 @@
 /** The extension at work on a replayed session: what its handlers do, with the same modules and without a host. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { type CondensingDecision, decideCondensing, progressOf } from "../cache-aware.js";
-import { eligibleRanges } from "../chain-flush.js";
+import { type CondensingDecision, decideCondensing, progressOf, settingsFor } from "../cache-aware.js";
+import { compressibleRanges } from "../chain-flush.js";
 import { type CachePolicy, isCacheCold, type Rates } from "../economics.js";
-import { commitFlush, prepareFlush } from "../flush.js";
+import { commitFlush, hasCondensed, prepareFlush } from "../flush.js";
 import { forecastSummarizer } from "../flush-forecast.js";
 import { isAnswer } from "../messages.js";
 import { spillOversized } from "../oversized.js";
-import { taggedText } from "../protect-tags.js";
-import { createProtection, type Protection } from "../protection.js";
+import { createProtection, type Protection, protectedTurnsOf } from "../protection.js";
 import { capImages } from "../render/images.js";
 import { RenderMemo } from "../render-memo.js";
 import { BudgetWatch } from "../session/budget-watch.js";
@@ -107,11 +106,7 @@ export class ReplayPruner {
     if (blobDir === undefined) return;
     const { isProtected } = this;
     const { indexer, append } = this.state;
-    const oversized = this.state.oversized(messages, { isProtected, threshold: config.spillThreshold });
-    const batches = oversized.map((batch) => ({
-      ...batch,
-      toolCalls: batch.toolCalls.filter((call) => !(config.protectTags && taggedText(call.resultText))),
-    }));
+    const batches = this.state.oversized(messages, { isProtected, config });
     spillOversized(batches, { indexer, append, sync: () => this.state.sync(), blobDir, config });
   }
 
@@ -127,25 +122,20 @@ export class ReplayPruner {
   private async flushIfItPays(messages: AgentMessage[], request: ComingRequest): Promise<void> {
     const { config } = this.options;
     const work = this.workIn(messages);
-    const { flush, chains } = this.decide(work, request);
-    if (!flush) return;
-    const chainCompression = { ...config.chainCompression, enabled: config.chainCompression.enabled && chains };
-    await this.flush(work, { ...config, chainCompression }, chains);
+    const decision = this.decide(work, request);
+    if (decision.flush) await this.flush(work, settingsFor(decision, config), decision.chains);
   }
 
   private decide({ messages, pending }: FlushWork, { at, model }: ComingRequest): CondensingDecision {
     const { config, summaryShare, standIn, surroundings } = this.options;
     const { cache } = surroundings;
-    const choice = { messages, isProtected: this.isProtected, indexer: this.state.indexer, all: true };
-    const ranges = config.chainCompression.enabled
-      ? eligibleRanges({ ...choice, config: config.chainCompression, isPending: () => false, ...this.protectedTurns() })
-      : [];
+    const { isProtected } = this;
+    const ranges = compressibleRanges({ messages, isProtected, config, indexer: this.state.indexer });
     const forecastConfig = { ...config, summaryShare, lookbackBlocks: cache.lookbackBlocks };
     const tokens = forecastSummarizer(pending, forecastConfig);
     const { model: lastModel, compacted, ...progress } = progressOf(this.state.branch.entries, cache.lifetimeMs);
     const lastRequestAt = surroundings.lastRequestAt();
     const modelChanged = lastModel !== undefined && lastModel !== model;
-    const usage = surroundings.usage();
     return decideCondensing(
       { rendered: this.render([...messages]), pending, ranges, config: forecastConfig },
       {
@@ -153,19 +143,15 @@ export class ReplayPruner {
         prices: surroundings.rates(),
         summarizerCost: standIn.isFree ? 0 : surroundings.summarizerCost(tokens),
         cacheIsCold: isCacheCold({ now: at, lastRequestAt, lifetimeMs: cache.lifetimeMs, modelChanged, compacted }),
-        windowShare: usage && usage.tokens !== null ? usage.tokens / usage.contextWindow : undefined,
+        usage: surroundings.usage(),
       },
     );
   }
 
-  private protectedTurns(): { protectedTurns: number } {
-    const { turnProtection } = this.options.config;
-    return { protectedTurns: turnProtection.enabled ? turnProtection.turns : 0 };
-  }
-
   private workIn(messages: readonly AgentMessage[]): FlushWork {
-    const { batchingMode } = this.options.config;
-    const options = { batchingMode, isProtected: this.isProtected, ...this.protectedTurns() };
+    const { config } = this.options;
+    const { batchingMode } = config;
+    const options = { batchingMode, isProtected: this.isProtected, protectedTurns: protectedTurnsOf(config) };
     return { messages, pending: this.state.pending(messages, options) };
   }
 
@@ -182,7 +168,7 @@ export class ReplayPruner {
       config,
       isRecovery: (call) => this.state.isRecovery(call),
       summarize: standIn.summarize,
-      chains: { ...chains, ...this.protectedTurns() },
+      chains: { ...chains, protectedTurns: protectedTurnsOf(config) },
     });
     const report = commitFlush(prepared, {
       indexer,
@@ -192,7 +178,7 @@ export class ReplayPruner {
       now: 0,
     });
     this.state.sync();
-    if (report.condensed + report.duplicates + report.chains === 0) return;
+    if (!hasCondensed(report)) return;
     this.budget.flushCommitted();
     surroundings.onFlush();
   }

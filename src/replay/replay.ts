@@ -1,5 +1,6 @@
 /** Replays one session: as it was, and under each of several settings. */
 import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../economics.js";
+import { DIGEST_SHARE } from "../flush-forecast.js";
 import type { ContextPruneConfig } from "../types.js";
 import { type Calibration, type CalibrationPoint, calibrationOf, fitScale } from "./calibration.js";
 import { CostMeter, type Scale } from "./costs.js";
@@ -10,8 +11,6 @@ import { digestStandIn, ratioStandIn } from "./stand-in.js";
 
 /** Tokens of the recovery tool's description, which every prompt of a session with the extension carries. */
 export const RECOVERY_TOOL_TOKENS = 350;
-/** Share of an output that its digest has, as a forecast. */
-const DIGEST_SHARE = 0.12;
 
 /** One way to run the session. */
 export interface Variant {
