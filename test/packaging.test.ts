@@ -1,13 +1,16 @@
 /** What is published: it holds what is needed and no more, and works installed, with its command line, on both hosts. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { extractToolResultText, isToolResult } from "../src/messages.js";
+import { copyCheckout, userEnvironment } from "./support/checkout.js";
+import { documented, type Invocation, linksIn, readDocument } from "./support/documents.js";
+import { GitServer, missingGitServer } from "./support/git-server.js";
 import { HOST_PATHS, REPOSITORY } from "./support/host-paths.js";
-import { createFolders, HOSTS, type PiFolders, type PiRun, runPi } from "./support/print-mode.js";
+import { createFolders, HOSTS, type Host, type PiFolders, type PiRun, runPi } from "./support/print-mode.js";
 
 const TIMEOUT = 180_000;
 const run = promisify(execFile);
@@ -18,9 +21,11 @@ let place = "";
 let packed: string[] = [];
 /** The package as npm has unpacked it. */
 let installed = "";
+/** A checkout of the project as the README says to set it up. */
+let checkout = "";
 
 beforeAll(async () => {
-  place = mkdtempSync(join(tmpdir(), "pi-condense-pack-"));
+  place = realpathSync(mkdtempSync(join(tmpdir(), "pi-condense-pack-")));
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", place], { cwd: REPOSITORY });
   const [report]: { filename: string; files: { path: string }[] }[] = JSON.parse(stdout);
   packed = report?.files.map(({ path }) => path) ?? [];
@@ -28,12 +33,16 @@ beforeAll(async () => {
   const tarball = join(place, report?.filename ?? "");
   await run("npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", tarball], { cwd: place });
   installed = join(place, "node_modules/pi-condense");
+  checkout = join(place, "checkout");
+  copyCheckout(checkout);
+  const [npm, ...args] = documented("npm install --omit=dev").argv;
+  await run(npm, args, { cwd: checkout, env: npmEnvironment() });
 }, TIMEOUT);
 
 afterAll(() => {
   for (const folders of opened) folders.remove();
   rmSync(place, { recursive: true, force: true });
-});
+}, TIMEOUT);
 
 function folders(): PiFolders {
   const made = createFolders(FILES);
@@ -41,8 +50,20 @@ function folders(): PiFolders {
   return made;
 }
 
+/** What npm needs; what is in its cache, as all of it is once the tests are set up, it does not ask the registry for. */
+function npmEnvironment(): Record<string, string | undefined> {
+  return { ...userEnvironment(), npm_config_prefer_offline: "true" };
+}
+
+/** Runs a command of the host that looks after its packages. */
+async function pi(host: Host, { agentDir, cwd }: PiFolders, { argv: [, ...args] }: Invocation): Promise<void> {
+  const { node, cli } = HOST_PATHS[host];
+  const env = { ...npmEnvironment(), ...GitServer.ENVIRONMENT, PI_CODING_AGENT_DIR: agentDir };
+  await run(node, [cli, ...args], { cwd, env });
+}
+
 /** Two prompts, of which the first reads a file: the second request carries its stub. */
-async function condenses(host: (typeof HOSTS)[number], made: PiFolders, product: string | false): Promise<PiRun> {
+async function condenses(host: Host, made: PiFolders, product: string | false): Promise<PiRun> {
   const result = await runPi(host, {
     folders: made,
     product,
@@ -73,31 +94,40 @@ describe("the package", () => {
     const modules = readdirSync(join(REPOSITORY, "src"), { recursive: true, encoding: "utf8" })
       .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
       .map((name) => join("src", name));
-    const documents = readdirSync(join(REPOSITORY, "doc")).filter(
-      (name) => name.endsWith(".md") || name === "context.png",
-    );
+    const documents = readdirSync(join(REPOSITORY, "doc"));
     const expected = [
       ...modules,
       ...documents.map((name) => join("doc", name)),
       ...["index.ts", "bin/pi-condense.mjs", "package.json", "LICENSE"],
-      ...["README.md", "PRUNING.md", "CHANGELOG.md"],
+      ...["README.md", "PRUNING.md", "SECURITY.md", "CHANGELOG.md"],
     ];
     expect(packed.toSorted()).toEqual(expected.toSorted());
   });
 
-  test("every file that its README and PRUNING.md link to is in it, or in the repository alone by name", () => {
-    for (const document of ["README.md", "PRUNING.md"]) {
-      const links = [...readFileSync(join(REPOSITORY, document), "utf8").matchAll(/\]\(([^)#:]+)\)/g)];
-      const missing = links.map(([, link]) => link ?? "").filter((link) => !packed.includes(link));
-      expect(missing.filter((link) => link !== "AGENTS.md")).toEqual([]);
-    }
+  test("every file that its documents link to is in it, but for those that are about changing it", () => {
+    const documents = packed.filter((name) => name.endsWith(".md"));
+    const linked = documents.flatMap((document) =>
+      linksIn(document).map(({ text }) => normalize(join(dirname(document), text.replace(/#.*/, "")))),
+    );
+    const missing = linked.filter((target) => !target.startsWith("https:") && !packed.includes(target));
+    expect([...new Set(missing)].toSorted()).toEqual(["AGENTS.md", "CONTRIBUTING.md"]);
+  });
+
+  test("has a version that CHANGELOG tells of, with its day", () => {
+    const { version } = JSON.parse(readFileSync(join(REPOSITORY, "package.json"), "utf8"));
+    const [, newest] = /^## (\d.*)$/m.exec(readDocument("CHANGELOG.md")) ?? [];
+    expect(newest).toMatch(/^\d+\.\d+\.\d+ - 20\d\d-\d\d-\d\d$/);
+    expect(newest).toStartWith(`${version} - `);
   });
 
   test(
     "would be taken by the registry",
     async () => {
-      const { stdout } = await run("npm", ["publish", "--dry-run", "--offline", "--json"], { cwd: REPOSITORY });
+      const args = ["publish", "--dry-run", "--offline", "--json"];
+      const { stdout, stderr } = await run("npm", args, { cwd: REPOSITORY, env: userEnvironment() });
       expect(stdout).toContain("pi-condense@");
+      // npm says here what it would have to mend in package.json.
+      expect(stderr).not.toContain("auto-corrected");
     },
     TIMEOUT,
   );
@@ -130,20 +160,53 @@ describe.each(HOSTS)("installed, on the %s host,", (host) => {
       const made = folders();
       writeFileSync(join(made.agentDir, "settings.json"), "{}");
       useDigest(made);
-      await condenses(host, made, join(installed, "index.ts"));
+      const { argv } = documented("pi -e /path/to/pi-condense/index.ts", { "/path/to/pi-condense": installed });
+      expect(argv.slice(0, 2)).toEqual(["pi", "-e"]);
+      await condenses(host, made, argv[2] ?? false);
     },
     TIMEOUT,
   );
 
   test(
-    "it works from a path, by pi install",
+    "it works from a checkout, by pi install",
     async () => {
       const made = folders();
-      const { node, cli } = HOST_PATHS[host];
-      const env = { PATH: process.env.PATH, HOME: made.home, PI_OFFLINE: "1", PI_CODING_AGENT_DIR: made.agentDir };
-      await run(node, [cli, "install", installed], { cwd: made.cwd, env });
+      const standIns = { "/path/to/pi-condense": checkout };
+      await pi(host, made, documented("pi install /path/to/pi-condense", standIns));
       useDigest(made);
       await condenses(host, made, false);
+    },
+    TIMEOUT,
+  );
+
+  const reason = missingGitServer();
+  test.skipIf(reason !== undefined)(
+    `it works from a git server, by pi install, its command line too${reason ? ` (skipped: ${reason})` : ""}`,
+    async () => {
+      const made = folders();
+      const server = await GitServer.start("acme/pi-condense");
+      const address = { "<its address>": server.address };
+      const clone = join(made.agentDir, "git/127.0.0.1/acme/pi-condense");
+      try {
+        await pi(host, made, documented("pi install git:<its address>", address));
+        await server.commit("NEW.md");
+        await pi(host, made, documented("pi update git:<its address>", address));
+      } finally {
+        server.stop();
+      }
+      expect(existsSync(join(clone, "NEW.md"))).toBe(true);
+      useDigest(made);
+      const { sessionFile } = await condenses(host, made, false);
+
+      // The host supplies its own packages; a second copy of them would be large, and never used.
+      expect(existsSync(join(clone, "node_modules/@mariozechner"))).toBe(false);
+      const replay = documented("npx pi-condense replay <session file>", { "<session file>": sessionFile ?? "" });
+      const [npx, ...args] = replay.argv;
+      const { stdout } = await run(npx, [...args, "--json"], { cwd: clone, env: npmEnvironment() });
+      expect(JSON.parse(stdout)).toMatchObject({ requests: 3 });
+
+      await pi(host, made, documented("pi remove git:<its address>", address));
+      expect(existsSync(clone)).toBe(false);
     },
     TIMEOUT,
   );

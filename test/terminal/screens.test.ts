@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Message } from "@mariozechner/pi-ai";
 import { createFolders, type PiFolders } from "../support/folders.js";
@@ -161,6 +161,32 @@ for (const host of HOSTS) {
         expect(screen).not.toMatch(/abort/i);
         expect(screen.match(/Cancelled|Nothing condensed|Condensed \d/g)).toHaveLength(1);
         expect(running.requests().filter(({ model }) => model === "main")).toHaveLength(9);
+      },
+      LIMIT_MS,
+    );
+
+    test(
+      "settings edited by hand hold after /reload, and /compact and /login are the host's own",
+      async () => {
+        const running = await start(host, { summarizerModel: "none" });
+        await play(running, 2);
+        const file = join(folders?.agentDir ?? "", "settings.json");
+        const settings = JSON.parse(readFileSync(file, "utf8"));
+        settings.contextPrune.minBatchChars = 2345;
+        writeFileSync(file, JSON.stringify(settings));
+        await running.submit("/reload");
+        await running.see(/reloaded/i);
+        await running.submit("/pruner minBatchChars");
+        await running.see("minBatchChars is 2345");
+
+        await running.submit("/compact");
+        await running.see(/compacted|compaction/i);
+        await running.submit("/login");
+        await running.see(/Select (provider|authentication)/i);
+        await running.press("Escape");
+        // None of them went to the model as a prompt.
+        const prompts = JSON.stringify(running.requests().filter(({ model }) => model === "main"));
+        expect(prompts).not.toMatch(/\/(reload|compact|login)/);
       },
       LIMIT_MS,
     );
