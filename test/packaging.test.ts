@@ -179,6 +179,16 @@ describe.each(HOSTS)("installed, on the %s host,", (host) => {
     TIMEOUT,
   );
 
+  test.each(["https://example.org", "ssh://git@example.org", "git://example.org:9418"])(
+    "it knows an address that begins with %s",
+    async (server) => {
+      const { parseGitUrl } = await import(join(dirname(HOST_PATHS[host].library), "utils/git.js"));
+      const address = { "<its address>": `${server}/acme/pi-condense` };
+      const [, , source] = documented("pi install git:<its address>", address).argv;
+      expect(parseGitUrl(source)).toMatchObject({ repo: address["<its address>"], path: "acme/pi-condense" });
+    },
+  );
+
   const reason = missingGitServer();
   test.skipIf(reason !== undefined)(
     `it works from a git server, by pi install, its command line too${reason ? ` (skipped: ${reason})` : ""}`,
