@@ -5,7 +5,7 @@ import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from 
 import { detectChains } from "./chain-detector.js";
 import { contentHash } from "./dedup.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { isAssistant } from "./messages.js";
+import { isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
 import { type Protection, protectedTurnsOf } from "./protection.js";
 import { describeOutcome } from "./summary/describe.js";
 import {
@@ -131,17 +131,25 @@ function withoutCondensed(range: ChainRange, isCondensed: (key: string) => boole
 
 /**
  * Whether a chain ends behind the last user message: that is the model's open cycle, whose replies must keep their
- * thinking. Told by position, since a clock may have been set back.
+ * thinking. Told by position, since a clock may have been set back. One that was interrupted before the model had
+ * answered its last results is open too.
  */
 function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
   const start = messages.findLastIndex((message) => message.role === "user");
+  const unseen = new Set(
+    messages
+      .slice(lastAnswerIndex(messages) + 1)
+      .filter(isToolResult)
+      .map((result) => occurrenceKey(result.toolCallId, result.timestamp)),
+  );
   const ends = new Set(
     messages
       .slice(start + 1)
       .filter(isAssistant)
       .map((message) => message.timestamp),
   );
-  return (range) => start < 0 || ends.has(range.finalAssistantTimestamp);
+  return (range) =>
+    start < 0 || ends.has(range.finalAssistantTimestamp) || range.occurrenceKeys.some((key) => unseen.has(key));
 }
 
 /** Whether each result of a chain has a key of its own: one that two results share could not be given back. */
