@@ -1,7 +1,7 @@
 /** The telling lines of any text: its errors, its summary, its end and its beginning, with their numbers. */
 import { type FoundError, findErrors, findSummaries, isStackFrame, placeBeside } from "./errors.js";
 import { MAX_LINE, type Room } from "./room.js";
-import { cut, hasWords, oneLine, sliceText } from "./text.js";
+import { cut, hasWords, oneLine, sliceText, wellFormed } from "./text.js";
 
 /** Lines that are wanted from each end of a text. */
 export interface Ends {
@@ -53,7 +53,7 @@ export function excerpt(lines: readonly string[], room: Room, ends: Ends, firstL
     const place = error.strong ? placeBeside(lines, error.line) : undefined;
     // Those of the same kind may be shown too, so the number is that of the whole text.
     const alike = error.alike > 0 ? ` (1 of ${error.alike + 1})` : "";
-    result.add(error.line, error.column, error.text, `${place ? ` @ ${place}` : ""}${alike}`);
+    result.add(error.line, error.column, error.text, `${place ? ` @ ${wellFormed(place)}` : ""}${alike}`);
   };
   const width = widthFor(room, ends, lines.length);
   chosen.slice(0, 3).forEach(addError);
