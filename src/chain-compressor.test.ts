@@ -277,7 +277,6 @@ describe("buildChainBody", () => {
         expect(body).not.toMatch(/\p{Surrogate}/u);
         expect(body).not.toMatch(/<\/?compressed-chain/);
       }),
-      { numRuns: 200 },
     );
   });
 });

@@ -252,7 +252,6 @@ describe("over generated sessions", () => {
           before = found.length;
         }
       }),
-      { numRuns: 150 },
     );
   });
 
@@ -270,7 +269,6 @@ describe("over generated sessions", () => {
           for (const key of range.occurrenceKeys) expect(keys.has(key)).toBe(true);
         }
       }),
-      { numRuns: 300 },
     );
     expect(chains).toBeGreaterThan(300);
   });

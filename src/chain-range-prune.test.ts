@@ -552,7 +552,6 @@ describe("over generated sessions", () => {
         expect(again.rendered).toBe(rendered);
         expect(again.unresolved).toEqual([]);
       }),
-      { numRuns: 500 },
     );
     expect(compressed).toBeGreaterThan(200);
   });
@@ -579,7 +578,6 @@ describe("over generated sessions", () => {
           list.reduce((sum, m) => sum + ("content" in m && typeof m.content !== "string" ? charsOf(m) : 0), 0);
         if (rendered !== messages) expect(size(rendered)).toBeLessThan(size(messages));
       }),
-      { numRuns: 300 },
     );
     expect(relocated).toBeGreaterThan(30);
   });
@@ -594,7 +592,6 @@ describe("over generated sessions", () => {
         expect(unresolved).toEqual([]);
         expect(rendered.slice(0, before.length)).toEqual(before);
       }),
-      { numRuns: 500 },
     );
   });
 
@@ -616,7 +613,6 @@ describe("over generated sessions", () => {
         );
         if (outline(after.rendered)[1] === "b1") opened += 1;
       }),
-      { numRuns: 200 },
     );
     expect(opened).toBeGreaterThan(20);
   });

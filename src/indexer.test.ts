@@ -677,7 +677,6 @@ describe("a live index and one read from the file", () => {
           compared += live.indexer.committed().calls.size + live.indexer.committed().duplicates.size;
         });
       }),
-      { numRuns: 150 },
     );
     expect(compared).toBeGreaterThan(200);
   });
@@ -696,7 +695,6 @@ describe("a live index and one read from the file", () => {
           }
         });
       }),
-      { numRuns: 150 },
     );
   });
 });

@@ -342,7 +342,6 @@ describe("pageOf", () => {
         const text = pieces.join("");
         expect(pagesOf(text, options).join("")).toBe(text);
       }),
-      { numRuns: 300 },
     );
   });
 
@@ -352,7 +351,6 @@ describe("pageOf", () => {
       fc.property(text, fc.integer({ min: 1, max: 4 }), (pieces, limit) => {
         expect(pagesOf(pieces.join(""), { limit }).join("")).toBe(pieces.join(""));
       }),
-      { numRuns: 500 },
     );
   });
 
@@ -365,7 +363,6 @@ describe("pageOf", () => {
         expect(Math.min(offset, text.length) - page.start).toBeOneOf([0, 1]);
         if (offset < text.length) expect(page.end).toBeGreaterThan(page.start);
       }),
-      { numRuns: 200 },
     );
   });
 });

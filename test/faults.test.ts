@@ -19,9 +19,9 @@ import {
   checkUnseenRaw,
   checkValid,
 } from "./support/invariants.js";
+import { PROPERTY_TIMEOUT } from "./support/property-runs.js";
 import { agentDirWith, EntryTree, type RenderedRequest, SimulatedSession } from "./support/simulated-session.js";
 
-const RUNS = Number(process.env.PROPERTY_RUNS ?? 60);
 const TIMEOUT = 20 * 60_000;
 
 const SETTINGS = {
@@ -468,10 +468,9 @@ describe("clocks that jump", () => {
             expect(session.notices).toEqual([]);
             expect(viewOf(session.restart())).toBe(viewOf(session));
           }),
-          { numRuns: RUNS },
         );
       },
-      TIMEOUT,
+      PROPERTY_TIMEOUT,
     );
   }
 

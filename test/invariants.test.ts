@@ -13,10 +13,8 @@ import {
   checkUnseenRaw,
   checkValid,
 } from "./support/invariants.js";
+import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
 import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
-
-const RUNS = Number(process.env.PROPERTY_RUNS ?? 500);
-const TIMEOUT = 20 * 60_000;
 
 const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
   { name: "agent-message", settings: { summarizerModel: "none", minBatchChars: 200 } },
@@ -101,11 +99,10 @@ for (const variant of VARIANTS) {
             expect(JSON.stringify(request.sent)).toBe(sentOf(requests));
             expect(checkRecoverable(request, again.state())).toEqual([]);
           }),
-          { numRuns: RUNS },
         );
-        expect(condensed).toBeGreaterThan(RUNS / 10);
+        expect(condensed).toBeGreaterThan(PROPERTY_RUNS / 10);
       },
-      TIMEOUT,
+      PROPERTY_TIMEOUT,
     );
   });
 }

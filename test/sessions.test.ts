@@ -1,23 +1,20 @@
 /**
- * Whole sessions at random: turns, moves in the tree, forks, compactions, restarts and crashes within a flush, other
- * settings, both hosts' messages. Every invariant is checked after each step.
- *
- * `PROPERTY_RUNS=1000` makes as many cases of each kind as CI does, `npm run nightly` 10,000.
+ * Whole sessions at random: turns, moves in the tree, forks, compactions, ends and crashes within a flush, other settings
+ * and models, both hosts' messages. Every invariant is checked after each step.
  */
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
+import { scratchFolder } from "./support/folders.js";
 import { sessionArbitrary } from "./support/generate.js";
 import { HOSTS } from "./support/host-paths.js";
 import { libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.js";
+import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
 import { checkPayload, PROTOCOLS } from "./support/protocols.js";
-import { type Walk, walk, walkArbitrary } from "./support/session-walk.js";
+import { walk } from "./support/session-walk.js";
 import type { RenderedRequest, Settings } from "./support/simulated-session.js";
-
-const RUNS = Number(process.env.PROPERTY_RUNS ?? 120);
-const TIMEOUT = 60 * 60_000;
+import { STEP_KINDS, type Walk, walkArbitrary } from "./support/walk-plan.js";
 
 const CHAINS = { rollingWindow: 0, batchSize: 0 };
 const SETTINGS: readonly Settings[] = [
@@ -34,6 +31,22 @@ const SETTINGS: readonly Settings[] = [
     protectTags: true,
     chainCompression: { rollingWindow: 1, batchSize: 0 },
   },
+  { summarizerModel: "default", minBatchChars: 200, chainCompression: CHAINS },
+  { summarizerModel: "default", minBatchChars: 0, pruneOn: "every-turn", summarizerConcurrency: 1 },
+];
+
+/** Runs from which on walks have met everything, however they fall out. */
+const ENOUGH_RUNS = 1_000;
+
+/** What walks must meet among them. */
+const SIGHTS: readonly string[] = [
+  ...STEP_KINDS,
+  ...["move", "fork", "compact", "reload", "kill", "crash", "settings", "flush", "answer", "play"].map(
+    (kind) => `${kind} within a flush`,
+  ),
+  ...["nothing-to-clear", "window-pressure", "cold-cache", "pays", "does-not-pay", "gathers-more"].map(
+    (reason) => `decision: ${reason}`,
+  ),
 ];
 
 /** Walks that have found something, as they were when they had shrunk to it. */
@@ -52,16 +65,17 @@ describe("whole sessions", () => {
     "keep every invariant after each step",
     async () => {
       let condensed = 0;
+      const seen = new Set<string>();
       const walks = walkArbitrary(sessionArbitrary({ maxPrompts: 8, maxOutputChars: 4_000 }), SETTINGS);
       await fc.assert(
         fc.asyncProperty(walks, async (plan) => {
-          condensed += await walk(plan);
+          condensed += await walk(plan, { onSight: (what) => void seen.add(what) });
         }),
-        { numRuns: RUNS },
       );
-      expect(condensed).toBeGreaterThan(RUNS / 2);
+      expect(condensed).toBeGreaterThan(PROPERTY_RUNS / 2);
+      if (PROPERTY_RUNS >= ENOUGH_RUNS) expect(SIGHTS.filter((sight) => !seen.has(sight))).toEqual([]);
     },
-    TIMEOUT,
+    PROPERTY_TIMEOUT,
   );
 
   test(
@@ -76,18 +90,17 @@ describe("whole sessions", () => {
       const walks = walkArbitrary(sessionArbitrary({ maxPrompts: 5, maxOutputChars: 12_000 }), settings);
       await fc.assert(
         fc.asyncProperty(walks, async (plan) => {
-          const sessionDir = mkdtempSync(join(tmpdir(), "pi-condense-walk-"));
+          const sessionDir = scratchFolder("session");
           try {
             condensed += await walk(plan, { sessionDir });
           } finally {
             rmSync(sessionDir, { recursive: true });
           }
         }),
-        { numRuns: Math.ceil(RUNS / 4) },
       );
-      expect(condensed).toBeGreaterThan(RUNS / 8);
+      expect(condensed).toBeGreaterThan(PROPERTY_RUNS / 2);
     },
-    TIMEOUT,
+    PROPERTY_TIMEOUT,
   );
 });
 
@@ -117,10 +130,9 @@ describe.each(HOSTS)("whole sessions, as the %s host sends them", (host) => {
             looked += 1;
           }
         }),
-        { numRuns: Math.ceil(RUNS / 20) },
       );
       expect(looked).toBeGreaterThan(0);
     },
-    TIMEOUT,
+    PROPERTY_TIMEOUT,
   );
 });

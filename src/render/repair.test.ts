@@ -138,6 +138,5 @@ test("a generated transcript becomes valid, loses nothing but results, and is le
       const others = (list: readonly AgentMessage[]) => list.filter((message) => message.role !== "toolResult");
       expect(others(repaired)).toEqual(others(messages));
     }),
-    { numRuns: 300 },
   );
 });

@@ -170,7 +170,6 @@ describe("BranchView", () => {
           } else expect(change).toEqual({ kind: "moved" });
         }
       }),
-      { numRuns: 200 },
     );
   });
 });

@@ -1,5 +1,5 @@
 /** Temporary folders for one test: where pi runs, keeps its settings and keeps its sessions. */
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -37,6 +37,25 @@ export function createFolders(files: Record<string, string> = {}): PiFolders {
     writeFileSync(target, text);
   }
   return folders;
+}
+
+/** A folder of Linux that is kept in memory, where nothing waits for a disk. */
+const MEMORY = "/dev/shm";
+
+/** A fresh folder for what only this process reads, taken away with it: in memory where the system has such a place. */
+export function scratchFolder(name: string): string {
+  const folder = mkdtempSync(join(isWritable(MEMORY) ? MEMORY : tmpdir(), `pi-condense-${name}-`));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Settings that keep the host from doing anything of its own between the requests of a test. */

@@ -169,7 +169,6 @@ describe("replaySteps", () => {
           expect(step.every((message, index) => message === session[index])).toBe(true);
         }
       }),
-      { numRuns: 50 },
     );
   });
 

@@ -1,6 +1,7 @@
 /** The design's invariants over the requests of one session; each function gives the violations it finds. */
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import {
   contentChars,
   extractToolResultText,
@@ -15,6 +16,7 @@ import { recover, sourcesOf } from "../../src/recovery.js";
 import { markerRefs } from "../../src/render/arguments.js";
 import { repairTranscript } from "../../src/render/repair.js";
 import type { SessionState } from "../../src/session-state.js";
+import { QUERY_TOOL_NAME } from "../../src/types.js";
 import type { RenderedRequest } from "./simulated-session.js";
 import { checkTranscript } from "./transcript.js";
 
@@ -49,7 +51,11 @@ export function checkRecoverable(request: RenderedRequest, state: SessionState):
     if (recovery.kind !== "found") return [recovery.message];
     const text = extractToolResultText(raw);
     const images = raw.content.filter(isImage);
-    const same = recovery.outputs.some((o) => o.text === text && isDeepStrictEqual(o.images, images));
+    // What was asked back once, has had its time and is pointed to: its answer named the output above its text.
+    const isAnswer = raw.toolName === QUERY_TOOL_NAME;
+    const same = recovery.outputs.some((o) =>
+      isAnswer ? text.includes(o.text) : o.text === text && isDeepStrictEqual(o.images, images),
+    );
     return same ? [] : [`${ref} does not give back the original`];
   });
 }
@@ -123,16 +129,27 @@ export function checkPrefixStable(requests: readonly RenderedRequest[]): string[
   });
 }
 
-/** Invariant 5: what the model has not answered stands as it was. */
+/** Invariant 5: what the model has not answered stands as it was, but for what was spilled, which does not wait. */
 export function checkUnseenRaw({ raw, sent }: RenderedRequest): string[] {
   const unseen = raw.slice(lastAnswerIndex(raw) + 1).filter(isToolResult);
+  if (unseen.length === 0) return [];
+  // Neither what pi-ai leaves out of every request nor what has no call was ever to be seen.
+  const sendable = new Set(repairTranscript([...raw]).filter(isToolResult));
   const sentResults = sent.filter(isToolResult);
-  return unseen
-    .filter((message) =>
-      sentResults.some((m) => m.toolCallId === message.toolCallId && m.timestamp === message.timestamp),
-    )
-    .filter((message) => !sentResults.some((m) => isDeepStrictEqual(m, message)))
-    .map((message) => `unseen result ${message.toolCallId} was condensed`);
+  return unseen.flatMap((message) => {
+    const found = sentResults.filter((m) => isSame(m, message));
+    if (found.length === 0) return sendable.has(message) ? [`unseen result ${message.toolCallId} was dropped`] : [];
+    if (found.some((m) => isSpilled(m) || isDeepStrictEqual(m, message))) return [];
+    return [`unseen result ${message.toolCallId} was condensed`];
+  });
+}
+
+function isSame(a: ToolResultMessage, b: ToolResultMessage): boolean {
+  return a.toolCallId === b.toolCallId && a.timestamp === b.timestamp;
+}
+
+function isSpilled(message: ToolResultMessage): boolean {
+  return extractToolResultText(message).includes("The whole output is in ");
 }
 
 /** Invariant 6: nothing grows. */

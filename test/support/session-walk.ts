@@ -1,13 +1,14 @@
-/** Whole sessions, step by step: turns, moves in the tree, forks, compactions, restarts, crashes, other settings. */
+/** Walks through whole sessions, step by step, and checks every invariant after each. */
+import { setSystemTime } from "bun:test";
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { AuthStorage, buildSessionContext, ModelRegistry } from "@mariozechner/pi-coding-agent";
-import fc from "fast-check";
-import { isAssistant, isToolResult } from "../../src/messages.js";
+import { isAssistant, isToolResult, lastAnswerIndex, toolCallsOf } from "../../src/messages.js";
+import { createQueryTool } from "../../src/query-tool.js";
 import { type Recovery, recover, sourcesOf } from "../../src/recovery.js";
-import type { SettingValue } from "../../src/settings-rows.js";
+import { messagesInContext } from "../../src/session/branch.js";
+import { QUERY_TOOL_NAME } from "../../src/types.js";
+import { scratchFolder } from "./folders.js";
 import { deepFreeze } from "./generate.js";
-import type { Host } from "./host-paths.js";
 import {
   checkArgumentsRecoverable,
   checkDroppedRecoverable,
@@ -17,139 +18,29 @@ import {
   checkUnseenRaw,
   checkValid,
 } from "./invariants.js";
-import { agentDirWith, EntryTree, type RenderedRequest, type Settings, SimulatedSession } from "./simulated-session.js";
-
-/** One thing that happens to a session. `pick` chooses among what is there, modulo its number. */
-export type Step =
-  /** The next `count` messages of the conversation, with the requests between them. */
-  | { kind: "play"; count: number }
-  /** `/tree` to any entry, with a summary of the branch that is left or without. */
-  | { kind: "move"; pick: number; summary: boolean }
-  /** `/tree` to where the last move came from. */
-  | { kind: "back" }
-  /** `/fork`, which goes on in the new session. */
-  | { kind: "fork"; pick: number }
-  /** Back to the session that was forked, in a new process. */
-  | { kind: "resume" }
-  /** pi's own compaction, which keeps what stands behind the chosen message. */
-  | { kind: "compact"; pick: number }
-  /** Another process takes the session up. */
-  | { kind: "reload" }
-  /** The process dies within a flush, when so many entries have been written; another one takes the session up. */
-  | { kind: "crash"; after: number }
-  /** The disk refuses the entry with this number of a flush, and what comes after it in the same flush. */
-  | { kind: "refuse"; at: number }
-  /** Another setting. */
-  | { kind: "settings"; pick: number }
-  /** `/pruner now`, or `/pruner compact` with `all`. */
-  | { kind: "flush"; all: boolean }
-  /** `/pruner decompress` or `recompress` of a chain. */
-  | { kind: "chain"; pick: number };
-
-/** A session to be walked through. */
-export interface Walk {
-  settings: Settings;
-  /** Whose messages they are; `newer-file` is a session of the newer host that the older one has opened. */
-  shapes: Host | "newer-file";
-  /** The conversation that `play` takes its messages from. */
-  messages: AgentMessage[];
-  steps: Step[];
-}
-
-/** Settings that a session may get on its way. */
-const CHANGES: readonly Readonly<Record<string, SettingValue>>[] = [
-  { minBatchChars: 0 },
-  { pruneOn: "every-turn" },
-  { pruneOn: "on-demand" },
-  { batchingMode: "agent-message" },
-  { dedupByContentHash: false },
-  { dedupByContentHash: true },
-  { "condenseArgs.enabled": false },
-  { "condenseArgs.enabled": true, "condenseArgs.minStringChars": 150 },
-  { "purgeErrors.cooldownTurns": 0, "purgeErrors.minArgChars": 100 },
-  { "chainCompression.enabled": false },
-  { "chainCompression.enabled": true, "chainCompression.rollingWindow": 0, "chainCompression.batchSize": 0 },
-  { "chainCompression.stripFinalAssistantThinking": false },
-  { protectedTools: ["bash"] },
-  { protectedTools: [] },
-  { "turnProtection.enabled": true, "turnProtection.turns": 1 },
-  { protectTags: true },
-  { recoveryGraceTurns: 0 },
-  { enabled: false },
-  { enabled: true },
-];
-
-export function walkArbitrary(
-  conversation: fc.Arbitrary<AgentMessage[]>,
-  settings: readonly Settings[],
-  maxSteps = 10,
-): fc.Arbitrary<Walk> {
-  const pick = fc.nat(200);
-  const step: fc.Arbitrary<Step> = fc.oneof(
-    { withCrossShrink: true },
-    { weight: 8, arbitrary: fc.record({ kind: fc.constant("play" as const), count: fc.integer({ min: 1, max: 30 }) }) },
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant("move" as const), pick, summary: fc.boolean() }) },
-    { weight: 2, arbitrary: fc.constant<Step>({ kind: "back" }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant("fork" as const), pick }) },
-    { weight: 1, arbitrary: fc.constant<Step>({ kind: "resume" }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant("compact" as const), pick }) },
-    { weight: 1, arbitrary: fc.constant<Step>({ kind: "reload" }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant("crash" as const), after: fc.nat(8) }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant("refuse" as const), at: fc.nat(8) }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant("settings" as const), pick }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant("flush" as const), all: fc.boolean() }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant("chain" as const), pick }) },
-  );
-  const first = fc.record({ kind: fc.constant("play" as const), count: fc.integer({ min: 5, max: 40 }) });
-  return fc.record({
-    settings: fc.constantFrom(...settings),
-    shapes: fc.constantFrom("old" as const, "new" as const, "newer-file" as const),
-    messages: conversation,
-    steps: fc
-      .tuple(first, fc.array(step, { minLength: 1, maxLength: maxSteps }))
-      .map(([start, rest]): Step[] => [start, ...rest]),
-  });
-}
+import { EntryTree, type OtherEntry, type RenderedRequest, writeSettingsOf } from "./simulated-session.js";
+import { HostedSession, shaped } from "./walk-host.js";
+import type { Step, Walk } from "./walk-plan.js";
 
 /** What went wrong on a walk, by the step after which it was found. */
 export class WalkFailure extends Error {}
 
-/** Models that no walk asks. Made once, since it takes longer than a walk. */
-const MODELS = ModelRegistry.inMemory(AuthStorage.inMemory());
+/** Notices that tell of a model that failed, of a window or a budget; all others tell of a fault. */
+const USUAL_NOTICE =
+  /^pruner: (no summary from|the session has no model|context budget reached|the context is larger than the model's window)/;
 
-/** A simulated session whose messages are the ones that the host makes of its entries. */
-class HostedSession extends SimulatedSession {
-  constructor(
-    agentDir: string,
-    tree: EntryTree,
-    private readonly shapes: Walk["shapes"],
-  ) {
-    super(agentDir, tree, false, { models: MODELS });
-  }
+/** Entries that the hosts and other extensions write beside the messages. */
+const ASIDES: readonly OtherEntry[] = [
+  { type: "model_change", provider: "anthropic", modelId: "other-2" },
+  { type: "thinking_level_change", thinkingLevel: "high" },
+  { type: "session_info", name: "The lexer" },
+];
 
-  override messages(): AgentMessage[] {
-    const { messages } = buildSessionContext(this.tree.getEntries(), this.tree.getLeafId());
-    // The newer host keeps its system messages from the handlers.
-    return this.shapes === "new" ? messages.filter(({ role }) => String(role) !== "system") : messages;
-  }
+/** How often a summariser is let answer while the host waits for one thing; each time is a millisecond longer. */
+const MOST_ROUNDS = 60;
 
-  override add(message: AgentMessage): void {
-    if (message.role === "compactionSummary" || message.role === "branchSummary") return;
-    if (message.role !== "custom") return void this.tree.appendMessage(message);
-    const { customType, content, display } = message;
-    // The host stamps the entry when it writes it, later than the message.
-    this.tree.appendOther({ type: "custom_message", customType, content, display }, message.timestamp + 3);
-  }
-
-  next(tree = this.tree.reload()): HostedSession {
-    return new HostedSession(this.agentDir, tree, this.shapes);
-  }
-
-  /** The render of the branch as it stands, without anything that a request would set going. */
-  view(): string {
-    return JSON.stringify(this.pruner.contextView(this.host)?.sent);
-  }
-}
+/** Where the walks of this process keep their settings, one after the other. */
+let settingsFolder: string | undefined;
 
 /** What one session of a walk is remembered by. */
 interface Place {
@@ -162,39 +53,54 @@ interface Place {
   left?: string;
 }
 
+export interface WalkOptions {
+  sessionDir?: string;
+  /** Given every request that is made. */
+  onRequest?: (request: RenderedRequest) => void;
+  /** Told what was met on the way, so that a test can say that its walks have met everything. */
+  onSight?: (what: string) => void;
+}
+
 /**
  * Walks through a session and checks every invariant after each step.
- * @param onRequest given every request that is made
  * @returns the number of calls that were condensed
  * @throws WalkFailure with what was violated
  */
-export async function walk(
-  plan: Walk,
-  options: { sessionDir?: string; onRequest?: (request: RenderedRequest) => void } = {},
-): Promise<number> {
-  const walker = new Walker(plan, options);
-  for (const [i, step] of plan.steps.entries()) await walker.take(step, `step ${i} (${JSON.stringify(step)})`);
-  return walker.condensed;
+export async function walk(plan: Walk, options: WalkOptions = {}): Promise<number> {
+  settingsFolder ??= scratchFolder("walk");
+  writeSettingsOf(settingsFolder, plan.settings);
+  try {
+    const walker = new Walker(plan, options, settingsFolder);
+    for (const [i, step] of plan.steps.entries()) await walker.take(step, `step ${i} (${JSON.stringify(step)})`);
+    await walker.finish();
+    return walker.condensed;
+  } finally {
+    setSystemTime();
+  }
 }
 
 class Walker {
   condensed = 0;
   private place: Place;
   private readonly queue: AgentMessage[];
-  private readonly spills: boolean;
   private requests: RenderedRequest[] = [];
   private forks = 0;
-  private clock = 0;
+  private recalls = 0;
+  /** Time of the last message, and what has been waited beside. */
+  private clock = 1_772_000_000_000;
+  private waited = 0;
   private where = "";
+  /** Sessions that have ended, with the number of their entries then. */
+  private readonly ended: { session: HostedSession; entries: number }[] = [];
 
   constructor(
     private readonly plan: Walk,
-    private readonly options: { sessionDir?: string; onRequest?: (request: RenderedRequest) => void },
+    private readonly options: WalkOptions,
+    agentDir: string,
   ) {
-    const agentDir = agentDirWith(plan.settings);
-    this.spills = plan.settings.spillThreshold !== undefined;
-    this.queue = shaped(plan.messages, plan.shapes);
-    const session = new HostedSession(agentDir, new EntryTree(options.sessionDir), plan.shapes);
+    const { shapes, held = false, model = "none" } = plan;
+    this.queue = shaped(plan.messages, shapes);
+    const session = new HostedSession(new EntryTree(options.sessionDir), { agentDir, shapes, held, model });
     this.place = { session, answers: new Map(), shown: new Map() };
   }
 
@@ -206,13 +112,25 @@ class Walker {
     this.where = where;
     const { place } = this;
     const noticesBefore = this.session.notices.length;
-    const goesOn = step.kind === "play" || step.kind === "reload";
+    const goesOn = step.kind === "play" || step.kind === "reload" || step.kind === "kill";
     if (!goesOn) this.requests = [];
+    this.tick();
+    this.sight(`${step.kind}${this.session.flushing ? " within a flush" : ""}`);
     await this.run(step);
     await this.check();
-    const notices = place === this.place ? this.session.notices.slice(noticesBefore) : this.session.notices;
+    const all = place === this.place ? this.session.notices.slice(noticesBefore) : this.session.notices;
+    const notices = all.filter((notice) => !USUAL_NOTICE.test(notice));
     const allowed = step.kind === "refuse" ? 1 : 0;
     if (notices.length > allowed) this.fail(`${notices.length} notices: ${notices.join(" | ")}`);
+  }
+
+  /** Nothing comes from a session that has ended, however late its models answer. */
+  async finish(): Promise<void> {
+    for (const { session, entries } of this.ended) {
+      session.answer(session.unanswered, "sections");
+      await settled();
+      if (session.tree.getEntries().length > entries) this.fail("a session that had ended was written to");
+    }
   }
 
   private async run(step: Step): Promise<void> {
@@ -221,44 +139,69 @@ class Walker {
     switch (step.kind) {
       case "play":
         return this.play(step.count);
+      case "recall":
+        return this.recall(step.pick);
       case "move": {
-        const target = pickFrom(tree.getEntries(), step.pick);
-        if (target) this.moveTo(target.id, step.summary);
+        const target = pickFrom([...this.targets(), null], step.pick);
+        if (target !== undefined) this.moveTo(target, step.summary);
         return;
       }
       case "back":
         if (this.place.left !== undefined) this.moveTo(this.place.left, false);
         return;
       case "fork": {
-        const target = pickFrom(tree.getEntries(), step.pick);
-        if (target) this.fork(target.id);
+        const target = pickFrom(this.targets(), step.pick);
+        if (target !== undefined) await this.fork(target);
         return;
       }
       case "resume": {
         const { parent } = this.place;
-        if (parent) this.place = { ...parent, session: parent.session.next() };
+        if (!parent) return;
+        await this.end(session);
+        this.place = { ...parent, session: parent.session.next() };
         return;
       }
       case "compact":
         return this.compact(step.pick);
       case "reload":
+        await this.end(session);
+        this.place.session = session.next();
+        return;
+      case "kill":
         this.place.session = session.next();
         return;
       case "crash":
         return this.crash(step.after);
       case "refuse":
         return this.refuse(step.at);
-      case "settings": {
-        const change = pickFrom(CHANGES, step.pick);
-        if (change) session.pruner.changeSettings(session.host, change);
+      case "settings":
+        session.pruner.changeSettings(session.host, step.change);
         return;
-      }
+      case "model":
+        session.switchModel(step.name);
+        return;
+      case "wait":
+        this.waited += step.minutes * 60_000;
+        return;
+      case "answer":
+        session.answer(step.count, step.by);
+        return settled();
       case "flush":
-        await session.pruner.flushNow(session.host, { compactAll: step.all });
-        return;
+        void session.pruner.flushNow(session.host, { compactAll: step.all });
+        return settled();
+      case "cancel":
+        session.pruner.cancelFlush();
+        return settled();
       case "chain": {
         const chain = pickFrom(session.pruner.chains() ?? [], step.pick);
         if (chain) session.pruner.setChainActive(chain.blockId, !chain.active);
+        return;
+      }
+      case "aside": {
+        const label = { type: "label" as const, targetId: tree.getLeafId() ?? "", label: "here" };
+        const entry = pickFrom([...ASIDES, ...(label.targetId ? [label] : [])], step.pick);
+        if (entry) tree.appendOther(entry, this.clock + 1);
+        tree.appendCustom("other-extension", { pick: step.pick });
       }
     }
   }
@@ -276,16 +219,86 @@ class Walker {
     const end = this.queue.findIndex((message, i) => i >= count && (isAssistant(message) || message.role === "user"));
     const messages = this.queue.splice(0, end < 0 ? this.queue.length : end);
     for (const [i, message] of messages.entries()) {
-      if (isAssistant(message)) await this.request();
-      session.add(message);
+      if (isAssistant(message)) {
+        await this.catchUp(this.plan.lags ? i % 6 : 0);
+        await this.request();
+      }
       this.clock = message.timestamp;
-      const next = messages[i + 1];
-      const turnEnds = (isAssistant(message) || isToolResult(message)) && !(next && isToolResult(next));
-      if (turnEnds) await session.pruner.turnEnded(session.host);
+      this.tick();
+      session.addLate(message);
+      // The host stamps the entries of other extensions when it writes them.
+      if (!this.plan.lags || message.role === "custom") await this.catchUp(0, messages[i + 1]);
+    }
+    await this.catchUp(0);
+  }
+
+  /** Entries and events come, all but those of the last few messages. @param next what comes behind the messages */
+  private async catchUp(left: number, next?: AgentMessage): Promise<void> {
+    const { session } = this;
+    while (session.late.length > left) {
+      const message = session.takeLate();
+      const after = session.late[0] ?? next;
+      const turnEnds = message && (isAssistant(message) || isToolResult(message)) && !(after && isToolResult(after));
+      if (turnEnds) await this.answering(session.pruner.turnEnded(session.host));
     }
   }
 
-  private moveTo(id: string, summary: boolean): void {
+  /** Waits as the host does, during which the summariser answers. */
+  private async answering<T>(work: Promise<T>): Promise<T> {
+    const { session } = this;
+    let isDone = false;
+    const done = work.finally(() => {
+      isDone = true;
+    });
+    await settled();
+    for (let round = 0; !isDone; round++) {
+      if (round > MOST_ROUNDS) this.fail("waits for something that nobody will give");
+      session.answer(session.unanswered, "sections");
+      await settled(round);
+    }
+    return done;
+  }
+
+  /** The model asks for one of the refs, as it does where a summary is not enough. */
+  private async recall(pick: number): Promise<void> {
+    const { session } = this;
+    const ref = pickFrom(session.state().indexer.refs(), pick);
+    const last = session.messages().findLast(isAssistant);
+    if (ref === undefined || !last || toolCallsOf(last).length > 0) return;
+    this.recalls += 1;
+    const id = `recall_${this.recalls}`;
+    const args = { toolCallIds: [ref] };
+    await this.request();
+    const call = { type: "toolCall" as const, id, name: QUERY_TOOL_NAME, arguments: args };
+    const { api, provider, model, usage } = last;
+    const from = { api, provider, model: `${model}-recalling`, usage };
+    this.clock += 1;
+    session.add(
+      deepFreeze({ role: "assistant", content: [call], ...from, stopReason: "toolUse", timestamp: this.clock }),
+    );
+    const tool = createQueryTool(() => session.state());
+    const { content } = await tool.execute(id, args, undefined, undefined, undefined as never);
+    this.clock += 1;
+    const result = { toolCallId: id, toolName: QUERY_TOOL_NAME, content, isError: false, timestamp: this.clock };
+    session.add(deepFreeze({ role: "toolResult", ...result }));
+    await this.answering(session.pruner.turnEnded(session.host));
+  }
+
+  /**
+   * Entries that the leaf can move to. A flush may stand before results that came late and the answer that they had; where
+   * the leaf comes between them, the next answer is what they wait for, so that the prefix changes once more.
+   */
+  private targets(): string[] {
+    const { tree } = this.session;
+    const ids = tree.getEntries().map(({ id }) => id);
+    if (!this.plan.lags) return ids;
+    return ids.filter((id) => {
+      const messages = messagesInContext(tree.branch(id));
+      return messages.findLastIndex(isToolResult) < lastAnswerIndex(messages);
+    });
+  }
+
+  private moveTo(id: string | null, summary: boolean): void {
     const { session } = this;
     const left = session.tree.getLeafId();
     session.tree.moveTo(id);
@@ -297,34 +310,57 @@ class Walker {
     session.pruner.treeMoved();
   }
 
-  private fork(id: string): void {
+  private async fork(id: string): Promise<void> {
     const { session } = this;
     this.forks += 1;
     const forked = session.next(session.tree.fork(id, `fork${this.forks}`));
+    await this.end(session);
     session.tree.moveTo(id);
-    session.pruner.treeMoved();
-    if (forked.view() !== session.view()) this.fail("the fork renders otherwise than its parent", forked, session);
+    const parent = session.next();
+    if (forked.view() !== parent.view()) this.fail("the fork renders otherwise than its parent", forked, parent);
     const answers = new Map(
       [...this.place.answers].filter(([ref]) => isFound(recover(ref, sourcesOf(forked.state())))),
     );
-    this.place = { session: forked, answers, shown: new Map(), parent: this.place };
+    this.place = { session: forked, answers, shown: new Map(), parent: { ...this.place, session: parent } };
+  }
+
+  /** As the hosts end a session: with what they wait for, and nothing after it. */
+  private async end(session: HostedSession): Promise<void> {
+    await this.answering(session.pruner.endSession());
+    this.ended.push({ session, entries: session.tree.getEntries().length });
   }
 
   private async compact(pick: number): Promise<void> {
     const { session } = this;
     const { tree } = session;
     const branch = tree.branch();
-    const cuts = branch.filter((entry) => entry.type === "message" && !isToolResult(entry.message));
-    const first = pickFrom(cuts, pick);
+    // What an earlier compaction has left out is summarised no second time.
+    const earlier = branch.findLast((entry) => entry.type === "compaction");
+    const kept = earlier?.type === "compaction" ? branch.findIndex(({ id }) => id === earlier.firstKeptEntryId) : 0;
+    const open = branch.slice(Math.max(0, kept));
+    const first = pickFrom(
+      open.filter((entry) => entry.type === "message" && !isToolResult(entry.message)),
+      pick,
+    );
     if (!first) return;
-    const old = branch.slice(0, branch.indexOf(first));
-    const messagesToSummarize = old.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
-    const preparation = { messagesToSummarize, turnPrefixMessages: [] };
-    await session.pruner.beforeCompaction(session.host, preparation);
-    const epoch = 0;
+    const old = open
+      .slice(0, open.indexOf(first))
+      .flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+    // Where the cut goes through a turn, its beginning is summarised by itself.
+    const isSplit = first.type === "message" && first.message.role !== "user";
+    const start = isSplit ? old.findLastIndex(({ role }) => role === "user") : -1;
+    const lists = start < 0 ? [old, []] : [old.slice(0, start), old.slice(start)];
+    const [messagesToSummarize = [], turnPrefixMessages = []] = lists;
+    const preparation = { messagesToSummarize, turnPrefixMessages };
+    await this.answering(session.pruner.beforeCompaction(session.host, preparation));
     // What is summarised has been seen to its end, and is no request.
-    const summarised = { raw: messagesToSummarize, sent: preparation.messagesToSummarize, epoch };
-    this.expectNone([...checkRecoverable(summarised, session.state()), ...checkNothingGrows(summarised)]);
+    for (const [raw, sent] of [
+      [messagesToSummarize, preparation.messagesToSummarize],
+      [turnPrefixMessages, preparation.turnPrefixMessages],
+    ] as const) {
+      const summarised = { raw, sent, epoch: 0 };
+      this.expectNone([...checkRecoverable(summarised, session.state()), ...checkNothingGrows(summarised)]);
+    }
     const entry = { type: "compaction" as const, summary: "## Goal", firstKeptEntryId: first.id, tokensBefore: 9_000 };
     tree.appendOther(entry, this.clock + 1);
   }
@@ -336,7 +372,7 @@ class Walker {
     session.beforeAppend = () => {
       if (left-- <= 0) throw new Error("killed");
     };
-    await session.pruner.flushNow(session.host, { compactAll: true });
+    await this.answering(session.pruner.flushNow(session.host, { compactAll: true }));
     this.place.session = session.next();
   }
 
@@ -346,22 +382,28 @@ class Walker {
     session.beforeAppend = () => {
       if (number++ >= at) throw new Error("ENOSPC: no space left on device, write");
     };
-    await session.pruner.flushNow(session.host, { compactAll: true });
+    await this.answering(session.pruner.flushNow(session.host, { compactAll: true }));
     session.beforeAppend = () => undefined;
   }
 
   private async request(): Promise<RenderedRequest> {
-    const request = await this.session.request();
+    const { session } = this;
+    const request = await this.answering(session.request());
     this.requests.push(request);
     this.options.onRequest?.(request);
-    this.expectNone([...checkValid(request), ...this.unseen(request)]);
+    this.expectNone([...checkValid(request), ...checkUnseenRaw(request)]);
     this.expectNone(checkPrefixStable(this.requests.slice(-2)));
+    const { decision } = session.pruner.status(session.host) ?? {};
+    if (decision) this.sight(`decision: ${decision.reason}`);
     return request;
   }
 
-  /** A spilled result does not wait for an answer. */
-  private unseen(request: RenderedRequest): string[] {
-    return this.spills ? [] : checkUnseenRaw(request);
+  private tick(): void {
+    setSystemTime(new Date(this.clock + this.waited));
+  }
+
+  private sight(what: string): void {
+    this.options.onSight?.(what);
   }
 
   private async check(): Promise<void> {
@@ -375,11 +417,12 @@ class Walker {
       ...checkArgumentsRecoverable(request, state),
     ]);
     this.checkAnswers();
-    this.checkShown();
+    const view = session.view();
+    this.checkShown(view);
     const { enabled } = session.pruner.settings;
     if (!enabled && !isDeepStrictEqual(request.sent, request.raw)) this.fail("switched off, and yet not raw");
     const again = session.next();
-    if (again.view() !== session.view()) this.fail("another process renders otherwise", again, session);
+    if (again.view() !== view) this.fail("another process renders otherwise", again, session);
     this.condensed = Math.max(this.condensed, state.indexer.refs().length);
   }
 
@@ -403,10 +446,9 @@ class Walker {
     }
   }
 
-  private checkShown(): void {
+  private checkShown(view: string): void {
     const { shown, session } = this.place;
     const key = `${session.tree.getLeafId()} ${JSON.stringify(session.pruner.settings)}`;
-    const view = session.view();
     const before = shown.get(key);
     if (before !== undefined && before !== view) this.fail(`another render than before:\n${before}\n${view}`);
     shown.set(key, view);
@@ -422,32 +464,16 @@ class Walker {
   }
 }
 
+/** Everything that waits for nothing but its turn has had it. @param ms longer, for what waits for a timer */
+async function settled(ms = 0): Promise<void> {
+  for (let i = 0; i < 2; i++) await new Promise((resolve) => void setImmediate(resolve));
+  if (ms > 0) await new Promise((resolve) => void setTimeout(resolve, ms));
+}
+
 function isFound(recovery: Recovery): boolean {
   return recovery.kind === "found";
 }
 
 function pickFrom<T>(values: readonly T[], pick: number): T | undefined {
   return values[pick % Math.max(1, values.length)];
-}
-
-/** The messages as a host writes them. */
-function shaped(messages: readonly AgentMessage[], shapes: Walk["shapes"]): AgentMessage[] {
-  if (shapes === "old") return [...messages];
-  return messages.flatMap((message, i): AgentMessage[] => {
-    if (message.role === "user" && i % 3 === 0) return [systemMessage(message.timestamp), message];
-    if (isAssistant(message)) return [deepFreeze({ ...message, durationMs: 1_200, thinkingLevel: "medium" })];
-    if (!isToolResult(message)) return [message];
-    const nestedCalls = {
-      calls: [{ id: `${message.toolCallId}/1`, name: "bash", arguments: { command: "ls" }, status: "ok" as const }],
-      complete: true,
-    };
-    return [deepFreeze({ ...message, durationMs: 7, ...(i % 4 === 0 ? { nestedCalls } : {}) })];
-  });
-}
-
-/** The newer host keeps prompt and tools as messages of a role that the older one's types do not know. */
-function systemMessage(timestamp: number): AgentMessage {
-  const sections = { identity: "You are pi, a coding agent.", date: "Friday" };
-  const message: unknown = { role: "system", content: "", sections, toolsAdded: [{ name: "read" }], timestamp };
-  return deepFreeze(message as AgentMessage);
 }

@@ -1,6 +1,5 @@
 /** A session without a host: entries in memory, driven through the product's own handlers. */
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { AuthStorage, ModelRegistry, type SessionEntry } from "@mariozechner/pi-coding-agent";
@@ -11,6 +10,7 @@ import { Pruner } from "../../src/runtime.js";
 import { messagesInContext } from "../../src/session/branch.js";
 import type { SessionState } from "../../src/session-state.js";
 import type { ContextPruneConfig } from "../../src/types.js";
+import { scratchFolder } from "./folders.js";
 import { deepFreeze } from "./generate.js";
 
 /** Settings under `contextPrune`, nested as in the file. */
@@ -20,21 +20,45 @@ export type Settings = {
 
 /** An agent directory whose settings file says `settings`. */
 export function agentDirWith(settings: Settings): string {
-  const folder = mkdtempSync(join(tmpdir(), "pi-condense-agent-"));
-  writeFileSync(join(folder, "settings.json"), JSON.stringify({ contextPrune: settings }));
+  const folder = scratchFolder("agent");
+  writeSettingsOf(folder, settings);
   return folder;
+}
+
+export function writeSettingsOf(agentDir: string, settings: Settings): void {
+  writeFileSync(join(agentDir, "settings.json"), JSON.stringify({ contextPrune: settings }));
 }
 
 /** What the host appends besides messages. */
 export type OtherEntry =
   | { type: "custom_message"; customType: string; content: unknown; display: boolean }
   | { type: "compaction"; summary: string; firstKeptEntryId: string; tokensBefore: number }
-  | { type: "branch_summary"; fromId: string; summary: string };
+  | { type: "branch_summary"; fromId: string; summary: string }
+  | { type: "model_change"; provider: string; modelId: string }
+  | { type: "thinking_level_change"; thinkingLevel: string }
+  | { type: "session_info"; name: string }
+  | { type: "label"; targetId: string; label: string };
 
 type NewEntry =
   | OtherEntry
   | { type: "message"; message: AgentMessage }
   | { type: "custom"; customType: string; data: unknown };
+
+/** Each entry's line in the file, and the entry that a process reads from that line. They never change. */
+const LINES = new WeakMap<SessionEntry, string>();
+const READ_BACK = new WeakMap<SessionEntry, SessionEntry>();
+
+function lineOf(entry: SessionEntry): string {
+  const line = LINES.get(entry) ?? JSON.stringify(entry);
+  LINES.set(entry, line);
+  return line;
+}
+
+function readBack(entry: SessionEntry): SessionEntry {
+  const copy = READ_BACK.get(entry) ?? deepFreeze(JSON.parse(lineOf(entry)) as SessionEntry);
+  READ_BACK.set(entry, copy);
+  return copy;
+}
 
 /** The entry tree of a session file. Every entry is deep-frozen, so that a write to the host's messages throws. */
 export class EntryTree implements SessionReader {
@@ -54,14 +78,15 @@ export class EntryTree implements SessionReader {
 
   /** What a second process reads from the file. */
   reload(): EntryTree {
-    const copy = this.read(this.lines());
+    const copy = new EntryTree(this.sessionDir, this.name, this.parentSession);
+    for (const entry of this.entries) copy.add(readBack(entry));
     copy.leaf = this.leaf;
     return copy;
   }
 
   /** The lines of the file without its header. */
   lines(): string[] {
-    return this.entries.map((entry) => JSON.stringify(entry));
+    return this.entries.map(lineOf);
   }
 
   /** This session as a process finds it whose file holds `lines`: what is no entry is left out, as the hosts do. */
@@ -80,7 +105,7 @@ export class EntryTree implements SessionReader {
   /** A new session that holds the path to an entry, as `/fork` makes it. */
   fork(entryId: string, name: string): EntryTree {
     const fork = new EntryTree(this.sessionDir, name, this.getSessionFile());
-    for (const entry of this.branch(entryId)) fork.add(JSON.parse(JSON.stringify(entry)));
+    for (const entry of this.branch(entryId)) fork.add(readBack(entry));
     return fork;
   }
 
@@ -142,6 +167,9 @@ export class EntryTree implements SessionReader {
   }
 }
 
+/** Made once, since it takes longer than a short session. */
+export const NO_MODELS = ModelRegistry.inMemory(AuthStorage.inMemory());
+
 /** One request: what the host would have sent, and what was sent. */
 export interface RenderedRequest {
   raw: AgentMessage[];
@@ -153,7 +181,7 @@ export interface RenderedRequest {
 /** A `Pruner` on an `EntryTree`. */
 export class SimulatedSession {
   readonly pruner: Pruner;
-  readonly host: HostSnapshot;
+  host: HostSnapshot;
   readonly notices: string[] = [];
   /** Stands between the product and the file; what it throws, the product gets. */
   beforeAppend: (customType: string, data: unknown) => void = () => undefined;
@@ -178,7 +206,7 @@ export class SimulatedSession {
     });
     this.host = {
       session: tree,
-      models: ModelRegistry.inMemory(AuthStorage.inMemory()),
+      models: NO_MODELS,
       model: undefined,
       ui: { notify: (message) => void this.notices.push(message) },
       agentDir,
@@ -214,7 +242,8 @@ export class SimulatedSession {
   }
 
   async request(): Promise<RenderedRequest> {
-    const raw = structuredClone(this.messages());
+    // Frozen, so that it stays what it is; the host gives its handlers a copy.
+    const raw = deepFreeze(this.messages());
     const messages = structuredClone(raw);
     const sent = (await this.pruner.renderRequest(this.host, messages)) ?? messages;
     const epoch = this.tree

@@ -386,7 +386,6 @@ describe("on generated sessions", () => {
         const render = damage(session, pick % session.length);
         if (render) expect(checkTranscript(render, session)).not.toEqual([]);
       }),
-      { numRuns: 300 },
     );
 
   test("a result that is gone is missed, unless it was an orphan", () => {

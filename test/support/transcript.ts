@@ -176,7 +176,12 @@ function compareWithOriginal(
     let inOrder = free.filter((candidate) => freely || candidate > last[lane]);
     if (message.role === "user")
       inOrder = inOrder.filter((candidate) => isDeepStrictEqual(message, original[candidate]));
-    const match = inOrder.find((candidate) => differencesTo(candidate).length === 0) ?? inOrder[0];
+    let found: string[] = [];
+    const fits = (candidate: number) => {
+      found = differencesTo(candidate);
+      return found.length === 0;
+    };
+    const match = inOrder.find(fits) ?? inOrder[0];
 
     if (match === undefined) {
       if (free.length > 0 && message.role !== "user") {
@@ -195,8 +200,9 @@ function compareWithOriginal(
     if (!freely) last[lane] = match;
     const source = original[match];
     if (source === undefined || source === message) continue;
-    violations.push(...differencesTo(match).map((what) => `${place}: ${what}`));
     if (isDeepStrictEqual(message, source)) continue;
+    // Where none fits, the first is what it should have been.
+    if (found.length > 0) violations.push(...differencesTo(match).map((what) => `${place}: ${what}`));
     if (blankTexts(source).length === 0) violations.push(...blankTexts(message).map((what) => `${place}: ${what}`));
     if (hasLoneSurrogate(message) && !hasLoneSurrogate(source)) violations.push(`${place}: lone surrogate in a text`);
   }
@@ -216,12 +222,13 @@ function differences(
   beforeLastUser: boolean,
   options: TranscriptOptions,
 ): string[] {
-  if (message === source) return [];
+  // Most are equal, which is found out much faster than what else they may be.
+  if (message === source || isDeepStrictEqual(message, source)) return [];
   if (isAssistant(message) && isAssistant(source)) {
     return assistantDifferences(message, source, beforeLastUser && options.strippedClosings === true);
   }
   if (isToolResult(message) && isToolResult(source)) return resultDifferences(message, source);
-  return isDeepStrictEqual(message, source) ? [] : ["changed, which only results and arguments may be"];
+  return ["changed, which only results and arguments may be"];
 }
 
 function assistantDifferences(message: AssistantMessage, source: AssistantMessage, mayLoseThinking: boolean): string[] {
@@ -270,16 +277,15 @@ function resultDifferences(message: ToolResultMessage, source: ToolResultMessage
 
 /** Fields that were lost, added or changed, all but the ones named. */
 function fieldDifferences(value: object, source: object, except: readonly string[]): string[] {
-  const after = new Map<string, unknown>(Object.entries(value));
-  const before = new Map<string, unknown>(Object.entries(source));
+  const after: Readonly<Record<string, unknown>> = { ...value };
   const found: string[] = [];
-  for (const key of new Set([...before.keys(), ...after.keys()])) {
+  for (const [key, before] of Object.entries(source)) {
     if (except.includes(key)) continue;
-    if (!after.has(key)) found.push(`field "${key}" is gone`);
-    else if (!before.has(key)) found.push(`field "${key}" was added`);
-    else if (!isDeepStrictEqual(after.get(key), before.get(key))) found.push(`field "${key}" changed`);
+    if (!Object.hasOwn(after, key)) found.push(`field "${key}" is gone`);
+    else if (after[key] !== before && !isDeepStrictEqual(after[key], before)) found.push(`field "${key}" changed`);
   }
-  return found;
+  const added = Object.keys(after).filter((key) => !except.includes(key) && !Object.hasOwn(source, key));
+  return [...found, ...added.map((key) => `field "${key}" was added`)];
 }
 
 /** Arguments keep every key, type and array length; a string may say something else, all other values are the same. */

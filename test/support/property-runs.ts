@@ -1,0 +1,24 @@
+/**
+ * How many cases every property is checked with. Loaded before the tests, so that none names a number of its own:
+ * `npm test` makes CI's number, `PROPERTY_RUNS=50` another one, `npm run nightly` 10,000. `PROPERTY_SEED` makes the cases
+ * of an earlier run again.
+ */
+import { setDefaultTimeout } from "bun:test";
+import fc from "fast-check";
+
+const CI_RUNS = 1_000;
+
+export const PROPERTY_RUNS = numberFrom("PROPERTY_RUNS") ?? CI_RUNS;
+
+/** Milliseconds that a test of any number of cases may take. */
+export const PROPERTY_TIMEOUT = 6 * 60 * 60_000;
+
+setDefaultTimeout(PROPERTY_RUNS > CI_RUNS ? PROPERTY_TIMEOUT : 60_000);
+fc.configureGlobal({ numRuns: PROPERTY_RUNS, seed: numberFrom("PROPERTY_SEED") });
+
+function numberFrom(name: string): number | undefined {
+  const value = process.env[name];
+  if (value === undefined || value === "") return undefined;
+  if (!/^-?\d+$/.test(value)) throw new Error(`${name} is a whole number, not ${value}`);
+  return Number(value);
+}
