@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { batchesToSummarize, commitFlush, emptyReport, type FlushReport, hasCondensed, prepareFlush } from "./flush.js";
 import type { SummarizerChoice } from "./host-models.js";
-import { isToolResult, occurrenceKey } from "./messages.js";
+import { isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
 import { taggedText, withoutTagged } from "./protect-tags.js";
 import { type Protection, protectedTurnsOf } from "./protection.js";
 import type { SessionState } from "./session-state.js";
@@ -293,19 +293,23 @@ export class FlushRunner {
 
   /**
    * Whether an occurrence may still be indexed, and a chain compressed: a tree move may have taken them away while the
-   * summaries were made.
+   * summaries were made, or the reply that had answered them.
    */
   private currencyChecks(movesAtStart: number): {
     isCurrent(key: string): boolean;
     isCurrentRange(range: ChainRange): boolean;
   } {
     const { state } = this;
-    const results = state.messages().filter(isToolResult);
-    const keys = new Set(results.map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
-    const isHere = (key: string) => movesAtStart === state.moves || keys.has(key);
+    const messages = state.messages();
+    const keysOf = (part: readonly AgentMessage[]) =>
+      new Set(part.filter(isToolResult).map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
+    const keys = keysOf(messages);
+    const answered = keysOf(messages.slice(0, lastAnswerIndex(messages) + 1));
+    const hasMoved = movesAtStart !== state.moves;
+    const isHere = (key: string) => !hasMoved || keys.has(key);
     return {
       isCurrent: (key) => isHere(key) && !state.indexer.isSummarized(key),
-      isCurrentRange: (range) => range.occurrenceKeys.every(isHere),
+      isCurrentRange: (range) => !hasMoved || range.occurrenceKeys.every((key) => answered.has(key)),
     };
   }
 }
