@@ -53,6 +53,7 @@ function judge(messages: AgentMessage[], options: Partial<AgeingInput> = {}) {
     isRecovery: ({ toolName }) => toolName === QUERY_TOOL_NAME || toolName === "blob",
     isSpilled: () => false,
     isAged: () => false,
+    isHere: () => true,
     ...options,
   });
 }
@@ -127,6 +128,8 @@ describe("recovered output", () => {
       },
     ]);
     expect(judge([user(), ...messages, ...users(3)], { isAged: () => true }).pointers).toEqual([]);
+    // A fork would not know what stands on another branch.
+    expect(judge([user(), ...messages, ...users(3)], { isHere: (name) => name === "t1" }).pointers).toEqual([]);
   });
 
   test("says how to read a blob again", () => {

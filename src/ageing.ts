@@ -29,10 +29,12 @@ export interface AgeingInput {
   isSpilled(key: string): boolean;
   /** An earlier frontier has said so already. */
   isAged(key: string): boolean;
+  /** What the name stands for is on this branch, so that it answers in a fork too. */
+  isHere(name: string): boolean;
 }
 
 /** The calls and outputs of `messages` that have had their turns by now. */
-export function judgeAge({ messages, config, isRecovery, isSpilled, isAged }: AgeingInput): Ageing {
+export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHere }: AgeingInput): Ageing {
   const ageing: Ageing = { purgedOccurrenceKeys: [], pointers: [] };
   const { purgeErrors, condenseArgs, recoveryGraceTurns } = config;
   const seen = lastAnswerIndex(messages);
@@ -46,7 +48,8 @@ export function judgeAge({ messages, config, isRecovery, isSpilled, isAged }: Ag
     const key = occurrenceKey(message.toolCallId, message.timestamp);
     if (isAged(key)) continue;
     if (isRecovery({ toolName: message.toolName, args })) {
-      if (turns >= recoveryGraceTurns) ageing.pointers.push(...pointerFor(message, args, key));
+      const isLasting = message.toolName !== QUERY_TOOL_NAME || asked(args).every(isHere);
+      if (turns >= recoveryGraceTurns && isLasting) ageing.pointers.push(...pointerFor(message, args, key));
     } else if (message.isError) {
       const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
       if (isDue && argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
@@ -68,6 +71,9 @@ function pointerFor(message: ToolResultMessage, args: Record<string, unknown>, k
 }
 
 function describeAsk(args: Record<string, unknown>): string {
-  const refs = Array.isArray(args.toolCallIds) ? args.toolCallIds.filter((ref) => typeof ref === "string") : [];
-  return `${QUERY_TOOL_NAME} ${refs.slice(0, 8).join(", ")}`;
+  return `${QUERY_TOOL_NAME} ${asked(args).slice(0, 8).join(", ")}`;
+}
+
+function asked({ toolCallIds }: Record<string, unknown>): string[] {
+  return Array.isArray(toolCallIds) ? toolCallIds.filter((ref) => typeof ref === "string") : [];
 }

@@ -111,6 +111,10 @@ export async function prepareFlush(
     isRecovery: deps.isRecovery,
     isSpilled: (key) => indexer.isSpilled(key),
     isAged: (key) => indexer.isAged(key),
+    isHere: (name) => {
+      const keys = indexer.resolve(name);
+      return keys.length > 0 ? keys.every((key) => indexer.isSummarized(key)) : indexer.chains().has(name);
+    },
   });
   return { batches: judged, chains: await chooseChains(judged, deps), ageing };
 }
