@@ -318,9 +318,9 @@ class Walker {
     session.tree.moveTo(id);
     const parent = session.next();
     if (forked.view() !== parent.view()) this.fail("the fork renders otherwise than its parent", forked, parent);
-    const answers = new Map(
-      [...this.place.answers].filter(([ref]) => isFound(recover(ref, sourcesOf(forked.state())))),
-    );
+    // A record may stand before its result where that came late, and its images are not in a fork between the two.
+    const kept = this.plan.lags ? [] : [...this.place.answers];
+    const answers = new Map(kept.filter(([ref]) => isFound(recover(ref, sourcesOf(forked.state())))));
     this.place = { session: forked, answers, shown: new Map(), parent: { ...this.place, session: parent } };
   }
 

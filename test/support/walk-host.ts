@@ -132,6 +132,7 @@ export function shaped(messages: readonly AgentMessage[], shapes: Walk["shapes"]
 /** The newer host keeps prompt and tools as messages of a role that the older one's types do not know. */
 function systemMessage(timestamp: number): AgentMessage {
   const sections = { identity: "You are pi, a coding agent.", date: "Friday" };
-  const message: unknown = { role: "system", content: "", sections, toolsAdded: [{ name: "read" }], timestamp };
+  const read = { name: "read", description: "Reads a file.", parameters: { type: "object", properties: {} } };
+  const message: unknown = { role: "system", content: "", sections, toolsAdded: [read], timestamp };
   return deepFreeze(message as AgentMessage);
 }
