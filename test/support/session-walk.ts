@@ -4,7 +4,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { isAssistant, isToolResult, lastAnswerIndex, toolCallsOf } from "../../src/messages.js";
 import { createQueryTool } from "../../src/query-tool.js";
-import { type Recovery, recover, sourcesOf } from "../../src/recovery.js";
 import { messagesInContext } from "../../src/session/branch.js";
 import { QUERY_TOOL_NAME } from "../../src/types.js";
 import { scratchFolder } from "./folders.js";
@@ -20,6 +19,7 @@ import {
 } from "./invariants.js";
 import { EntryTree, type OtherEntry, type RenderedRequest, writeSettingsOf } from "./simulated-session.js";
 import { HostedSession, shaped } from "./walk-host.js";
+import { compactionCuts, Place } from "./walk-place.js";
 import type { Step, Walk } from "./walk-plan.js";
 
 /** What went wrong on a walk, by the step after which it was found. */
@@ -41,17 +41,6 @@ const MOST_ROUNDS = 60;
 
 /** Where the walks of this process keep their settings, one after the other. */
 let settingsFolder: string | undefined;
-
-/** What one session of a walk is remembered by. */
-interface Place {
-  session: HostedSession;
-  /** What each ref has answered, by ref. */
-  answers: Map<string, string[]>;
-  /** What was shown at each leaf under each state of the settings. */
-  shown: Map<string, string>;
-  parent?: Place;
-  left?: string;
-}
 
 export interface WalkOptions {
   sessionDir?: string;
@@ -101,7 +90,7 @@ class Walker {
     const { shapes, held = false, model = "none" } = plan;
     this.queue = shaped(plan.messages, shapes);
     const session = new HostedSession(new EntryTree(options.sessionDir), { agentDir, shapes, held, model });
-    this.place = { session, answers: new Map(), shown: new Map() };
+    this.place = new Place(session);
   }
 
   private get session(): HostedSession {
@@ -158,7 +147,8 @@ class Walker {
         const { parent } = this.place;
         if (!parent) return;
         await this.end(session);
-        this.place = { ...parent, session: parent.session.next() };
+        this.place = parent;
+        parent.session = parent.session.next();
         return;
       }
       case "compact":
@@ -318,10 +308,8 @@ class Walker {
     session.tree.moveTo(id);
     const parent = session.next();
     if (forked.view() !== parent.view()) this.fail("the fork renders otherwise than its parent", forked, parent);
-    // A record may stand before its result where that came late, and its images are not in a fork between the two.
-    const kept = this.plan.lags ? [] : [...this.place.answers];
-    const answers = new Map(kept.filter(([ref]) => isFound(recover(ref, sourcesOf(forked.state())))));
-    this.place = { session: forked, answers, shown: new Map(), parent: { ...this.place, session: parent } };
+    this.place.session = parent;
+    this.place = this.place.fork(forked, this.plan.lags === true);
   }
 
   /** As the hosts end a session: with what they wait for, and nothing after it. */
@@ -332,25 +320,9 @@ class Walker {
 
   private async compact(pick: number): Promise<void> {
     const { session } = this;
-    const { tree } = session;
-    const branch = tree.branch();
-    // What an earlier compaction has left out is summarised no second time.
-    const earlier = branch.findLast((entry) => entry.type === "compaction");
-    const kept = earlier?.type === "compaction" ? branch.findIndex(({ id }) => id === earlier.firstKeptEntryId) : 0;
-    const open = branch.slice(Math.max(0, kept));
-    const first = pickFrom(
-      open.filter((entry) => entry.type === "message" && !isToolResult(entry.message)),
-      pick,
-    );
-    if (!first) return;
-    const old = open
-      .slice(0, open.indexOf(first))
-      .flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
-    // Where the cut goes through a turn, its beginning is summarised by itself.
-    const isSplit = first.type === "message" && first.message.role !== "user";
-    const start = isSplit ? old.findLastIndex(({ role }) => role === "user") : -1;
-    const lists = start < 0 ? [old, []] : [old.slice(0, start), old.slice(start)];
-    const [messagesToSummarize = [], turnPrefixMessages = []] = lists;
+    const cut = pickFrom(compactionCuts(session.tree), pick)?.();
+    if (!cut) return;
+    const { firstKeptEntryId, messagesToSummarize, turnPrefixMessages } = cut;
     const preparation = { messagesToSummarize, turnPrefixMessages };
     await this.answering(session.pruner.beforeCompaction(session.host, preparation));
     // What is summarised has been seen to its end, and is no request.
@@ -361,8 +333,8 @@ class Walker {
       const summarised = { raw, sent, epoch: 0 };
       this.expectNone([...checkRecoverable(summarised, session.state()), ...checkNothingGrows(summarised)]);
     }
-    const entry = { type: "compaction" as const, summary: "## Goal", firstKeptEntryId: first.id, tokensBefore: 9_000 };
-    tree.appendOther(entry, this.clock + 1);
+    const entry = { type: "compaction" as const, summary: "## Goal", firstKeptEntryId, tokensBefore: 9_000 };
+    session.tree.appendOther(entry, this.clock + 1);
   }
 
   /** As a kill does: nothing is written from some entry on, and nothing of the process is left. */
@@ -416,42 +388,13 @@ class Walker {
       ...checkDroppedRecoverable(request, state),
       ...checkArgumentsRecoverable(request, state),
     ]);
-    this.checkAnswers();
     const view = session.view();
-    this.checkShown(view);
+    this.expectNone([...this.place.checkAnswers(), ...this.place.checkShown(view)]);
     const { enabled } = session.pruner.settings;
     if (!enabled && !isDeepStrictEqual(request.sent, request.raw)) this.fail("switched off, and yet not raw");
     const again = session.next();
     if (again.view() !== view) this.fail("another process renders otherwise", again, session);
     this.condensed = Math.max(this.condensed, state.indexer.refs().length);
-  }
-
-  /** A ref that was given once answers for ever, with the same content. */
-  private checkAnswers(): void {
-    const { answers, session } = this.place;
-    const sources = sourcesOf(session.state());
-    const blocks = [...session.state().indexer.chains().keys()];
-    for (const name of new Set([...answers.keys(), ...session.state().indexer.refs(), ...blocks])) {
-      const recovery = recover(name, sources);
-      if (recovery.kind !== "found") {
-        this.fail(`${name} has no answer: ${recovery.message}`);
-        continue;
-      }
-      const given = recovery.outputs.map(({ text, images, args, note }) =>
-        JSON.stringify({ text, images, args, note }),
-      );
-      const lost = (answers.get(name) ?? []).filter((before) => !given.includes(before));
-      if (lost.length > 0) this.fail(`${name} answered otherwise before: ${lost[0]?.slice(0, 300)}`);
-      answers.set(name, given);
-    }
-  }
-
-  private checkShown(view: string): void {
-    const { shown, session } = this.place;
-    const key = `${session.tree.getLeafId()} ${JSON.stringify(session.pruner.settings)}`;
-    const before = shown.get(key);
-    if (before !== undefined && before !== view) this.fail(`another render than before:\n${before}\n${view}`);
-    shown.set(key, view);
   }
 
   private expectNone(violations: readonly string[]): void {
@@ -468,10 +411,6 @@ class Walker {
 async function settled(ms = 0): Promise<void> {
   for (let i = 0; i < 2; i++) await new Promise((resolve) => void setImmediate(resolve));
   if (ms > 0) await new Promise((resolve) => void setTimeout(resolve, ms));
-}
-
-function isFound(recovery: Recovery): boolean {
-  return recovery.kind === "found";
 }
 
 function pickFrom<T>(values: readonly T[], pick: number): T | undefined {
