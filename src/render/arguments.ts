@@ -77,12 +77,12 @@ function condense(value: unknown, key: string | undefined, options: ArgumentOpti
   if (typeof value === "string") return replace(value, key, options);
   if (Array.isArray(value)) {
     const items = value.map((item) => condense(item, key, options));
-    return items.some((item, i) => item !== value[i]) ? items : value;
+    return items.some((item, i) => !Object.is(item, value[i])) ? items : value;
   }
   if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value);
   const changed = entries.map(([name, item]): [string, unknown] => [name, condense(item, name, options)]);
-  return changed.some(([, item], i) => item !== entries[i]?.[1]) ? Object.fromEntries(changed) : value;
+  return changed.some(([, item], i) => !Object.is(item, entries[i]?.[1])) ? Object.fromEntries(changed) : value;
 }
 
 function replace(text: string, key: string | undefined, { ref, minStringChars }: ArgumentOptions): string {
