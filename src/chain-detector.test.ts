@@ -3,6 +3,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { sessionArbitrary } from "../test/support/generate.js";
+import { PROPERTY_RUNS } from "../test/support/property-runs.js";
 import { detectChains } from "./chain-detector.js";
 import { isAssistant, isToolResult, occurrenceKey } from "./messages.js";
 import { CUSTOM_TYPE_SUMMARY } from "./types.js";
@@ -270,6 +271,6 @@ describe("over generated sessions", () => {
         }
       }),
     );
-    expect(chains).toBeGreaterThan(300);
+    expect(chains).toBeGreaterThan(PROPERTY_RUNS / 2);
   });
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
+import { PROPERTY_RUNS } from "../test/support/property-runs.js";
 import { EntryTree } from "../test/support/simulated-session.js";
 import { captureUnindexedBatchesFromSession } from "./batch-capture.js";
 import { DEFAULT_CONFIG } from "./config.js";
@@ -678,7 +679,7 @@ describe("a live index and one read from the file", () => {
         });
       }),
     );
-    expect(compared).toBeGreaterThan(200);
+    expect(compared).toBeGreaterThan(PROPERTY_RUNS);
   });
 
   test("never give a ref to a second result", async () => {

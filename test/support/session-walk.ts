@@ -275,8 +275,8 @@ class Walker {
   }
 
   /**
-   * Entries that the leaf can move to. A flush may stand before results that came late and the answer that they had; where
-   * the leaf comes between them, the next answer is what they wait for, so that the prefix changes once more.
+   * Entries that the leaf can move to. A flush may stand before results that came late, the answer that they had and the
+   * message behind it; where the leaf comes between them, these are what they wait for, so that the prefix changes once more.
    */
   private targets(): string[] {
     const { tree } = this.session;
@@ -284,7 +284,7 @@ class Walker {
     if (!this.plan.lags) return ids;
     return ids.filter((id) => {
       const messages = messagesInContext(tree.branch(id));
-      return messages.findLastIndex(isToolResult) < lastAnswerIndex(messages);
+      return messages.at(-1)?.role === "user" && messages.findLastIndex(isToolResult) < lastAnswerIndex(messages);
     });
   }
 

@@ -125,7 +125,9 @@ export function shaped(messages: readonly AgentMessage[], shapes: Walk["shapes"]
       calls: [{ id: `${message.toolCallId}/1`, name: "bash", arguments: { command: "ls" }, status: "ok" as const }],
       complete: true,
     };
-    return [deepFreeze({ ...message, durationMs: 7, ...(i % 4 === 0 ? { nestedCalls } : {}) })];
+    const details = { exitCode: 0, truncation: { truncated: false } };
+    const extras = { ...(i % 4 === 0 ? { nestedCalls } : {}), ...(i % 3 === 0 ? { details } : {}) };
+    return [deepFreeze({ ...message, durationMs: 7, ...extras })];
   });
 }
 

@@ -166,6 +166,8 @@ export function walkArbitrary(
       settings: {
         ...settings,
         ...(pruneOn === undefined ? {} : { pruneOn }),
+        // Generated sessions call no tool that is there for nothing but to end a piece of work.
+        contextTagTools: ["edit"],
         ...(held ? { summarizerModel: "default" } : {}),
       },
       held,
