@@ -84,24 +84,23 @@ export class WalkModels {
 
   private open(model: Model<Api>, asked: string, signal: AbortSignal | undefined) {
     const stream = createAssistantMessageEventStream();
-    const end = (message: Partial<AssistantMessage>, text = "") => {
-      const whole: AssistantMessage = {
-        ...{ role: "assistant", content: [{ type: "text", text }], api: model.api, provider: model.provider },
-        ...{ model: model.id, usage: { ...USAGE, cost: COST }, stopReason: "stop", timestamp: 0 },
-        ...message,
+    const end = (stopReason: "stop" | "length" | "error" | "aborted", text: string) => {
+      const failed = stopReason === "error" || stopReason === "aborted";
+      const message: AssistantMessage = {
+        ...{ role: "assistant", content: failed ? [] : [{ type: "text", text }] },
+        ...{ api: model.api, provider: model.provider, model: model.id, timestamp: 0 },
+        ...{ usage: { ...USAGE, cost: COST }, stopReason, ...(failed ? { errorMessage: text } : {}) },
       };
-      const { stopReason } = whole;
-      if (stopReason === "error" || stopReason === "aborted")
-        stream.push({ type: "error", reason: stopReason, error: whole });
-      else stream.push({ type: "done", reason: stopReason, message: whole });
-      stream.end(whole);
+      if (failed) stream.push({ type: "error", reason: stopReason, error: message });
+      else stream.push({ type: "done", reason: stopReason, message });
+      stream.end(message);
     };
     const reply = (by: SummaryName) => {
-      if (by === "overloaded") end({ stopReason: "error", errorMessage: "529 overloaded_error" });
-      else if (by === "refused key") end({ stopReason: "error", errorMessage: "401 invalid x-api-key" });
-      else end({ stopReason: by === "cut" ? "length" : "stop" }, textOf(by, asked));
+      if (by === "overloaded") end("error", "529 overloaded_error");
+      else if (by === "refused key") end("error", "401 invalid x-api-key");
+      else end(by === "cut" ? "length" : "stop", textOf(by, asked));
     };
-    signal?.addEventListener("abort", () => end({ stopReason: "aborted" }), { once: true });
+    signal?.addEventListener("abort", () => end("aborted", "aborted"), { once: true });
     if (this.held) this.waiting.push(reply);
     else queueMicrotask(() => reply("sections"));
     return stream;
