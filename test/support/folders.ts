@@ -42,11 +42,18 @@ export function createFolders(files: Record<string, string> = {}): PiFolders {
 /** A folder of Linux that is kept in memory, where nothing waits for a disk. */
 const MEMORY = "/dev/shm";
 
-/** A fresh folder for what only this process reads, taken away with it: in memory where the system has such a place. */
+const scratchFolders: string[] = [];
+
+/** A fresh folder for what only this process reads, taken away after its tests: in memory where the system has such a place. */
 export function scratchFolder(name: string): string {
   const folder = mkdtempSync(join(isWritable(MEMORY) ? MEMORY : tmpdir(), `pi-condense-${name}-`));
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  scratchFolders.push(folder);
   return folder;
+}
+
+/** Called by the preload once the tests are over. */
+export function removeScratchFolders(): void {
+  for (const folder of scratchFolders.splice(0)) rmSync(folder, { recursive: true, force: true });
 }
 
 function isWritable(folder: string): boolean {

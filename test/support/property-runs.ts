@@ -3,8 +3,9 @@
  * `npm test` makes CI's number, `PROPERTY_RUNS=50` another one, `npm run nightly` 10,000. `PROPERTY_SEED` makes the cases
  * of an earlier run again.
  */
-import { setDefaultTimeout } from "bun:test";
+import { afterAll, setDefaultTimeout } from "bun:test";
 import fc from "fast-check";
+import { removeScratchFolders } from "./folders.js";
 
 const CI_RUNS = 1_000;
 
@@ -13,6 +14,7 @@ export const PROPERTY_RUNS = numberFrom("PROPERTY_RUNS") ?? CI_RUNS;
 /** Milliseconds that a test of any number of cases may take. */
 export const PROPERTY_TIMEOUT = 6 * 60 * 60_000;
 
+afterAll(removeScratchFolders);
 setDefaultTimeout(PROPERTY_RUNS > CI_RUNS ? PROPERTY_TIMEOUT : 60_000);
 fc.configureGlobal({ numRuns: PROPERTY_RUNS, seed: numberFrom("PROPERTY_SEED") });
 
