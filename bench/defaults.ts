@@ -53,6 +53,7 @@ class MeterGroup implements Meter {
   readonly request: Meter["request"] = (...args) => this.each((meter) => meter.request(...args));
   readonly compaction: Meter["compaction"] = (...args) => this.each((meter) => meter.compaction(...args));
   readonly flush: Meter["flush"] = (...args) => this.each((meter) => meter.flush(...args));
+  readonly leftOver: Meter["leftOver"] = (...args) => this.each((meter) => meter.leftOver(...args));
   readonly summarizerCost: Meter["summarizerCost"] = (...args) => this.meters[0].summarizerCost(...args);
   readonly lastRequestAt: Meter["lastRequestAt"] = () => this.meters[0].lastRequestAt();
   readonly lastContextTokens: Meter["lastContextTokens"] = () => this.meters[0].lastContextTokens();
@@ -170,7 +171,7 @@ async function costs(
   const compactions = condensed ? "simulated" : work.compactions;
   await play({ recording, meter: new MeterGroup([...meters]), compactions, condensing: condensed });
   return meters.map((meter) => ({
-    cost: [...meter.requests, ...meter.compactions, ...meter.flushes].reduce((sum, { cost }) => sum + cost, 0),
+    cost: [...meter.requests, ...meter.sideCalls].reduce((sum, { cost }) => sum + cost, 0),
     compactions: meter.compactions.length,
   }));
 }

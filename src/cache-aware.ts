@@ -51,6 +51,14 @@ export function decideCondensing(
   return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
 }
 
+/** Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already. */
+export function summariesPay(
+  { rendered, pending, config }: Omit<CondensingChoice, "ranges">,
+  situation: CondensingSituation,
+): boolean {
+  return decide(forecastStubs(rendered, pending, config), situation).flush;
+}
+
 /** The settings of the flush that was decided on: chains are left out where they do not come along. */
 export function settingsFor({ chains }: CondensingDecision, config: ContextPruneConfig): ContextPruneConfig {
   return chains ? config : { ...config, chainCompression: { ...config.chainCompression, enabled: false } };

@@ -1,13 +1,20 @@
 /** What is known of the provider's prompt cache, and the decisions that rest on it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { type CondensingDecision, type CondensingSituation, decideCondensing, progressOf } from "./cache-aware.js";
+import {
+  type CondensingDecision,
+  type CondensingSituation,
+  decideCondensing,
+  progressOf,
+  summariesPay,
+} from "./cache-aware.js";
 import { compressibleRanges } from "./chain-flush.js";
 import { costOf, DEFAULT_PROFILE, isCacheCold, type Rates, ratesFor } from "./economics.js";
 import { type CondensedCounts, hasCondensed } from "./flush.js";
 import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer } from "./flush-forecast.js";
 import type { HostSnapshot } from "./host.js";
 import { summarizerRates } from "./host-models.js";
+import { PromptEnds } from "./prompt-ends.js";
 import type { Protection } from "./protection.js";
 import type { SessionState } from "./session-state.js";
 import type { CapturedBatch, ContextPruneConfig } from "./types.js";
@@ -41,6 +48,9 @@ export interface CondensingQuestion {
 export class CacheWatch {
   /** ms; `undefined` where this process has sent none, as after a resume. */
   private lastRequestAt: number | undefined;
+  private readonly ends = new PromptEnds();
+  /** The model's provider finds only ends of earlier prompts. */
+  private looksBack = false;
   /** What the last flush that was decided here was to work on, and the one of which nothing came. */
   private subject: string | undefined;
   private fruitless: string | undefined;
@@ -49,8 +59,10 @@ export class CacheWatch {
 
   constructor(private readonly now: () => number = Date.now) {}
 
-  requestLeaves(): void {
+  /** @param rendered its messages as they are sent */
+  requestLeaves(rendered: readonly AgentMessage[]): void {
     this.lastRequestAt = this.now();
+    if (this.looksBack) this.ends.requestLeaves(rendered);
   }
 
   /** A flush that was decided here is done: one of which nothing came is not tried again. */
@@ -60,17 +72,30 @@ export class CacheWatch {
 
   /** Decides on a flush before a request of `state` leaves; `undefined` where there is nothing to decide. */
   decide(host: HostSnapshot, state: SessionState, question: CondensingQuestion): CondensingDecision | undefined {
-    const { pending, config } = question;
-    const { messages, isProtected } = question;
+    const { messages, isProtected, pending, config } = question;
+    this.looksBack = lookbackBlocks(host) !== undefined;
     const ranges = compressibleRanges({ messages, isProtected, config, indexer: state.indexer });
     const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
-    const summaryShare = config.summarizerModel === "none" ? DIGEST_SHARE : SUMMARY_SHARE;
-    const forecastConfig = { ...config, summaryShare, lookbackBlocks: LOOKBACK_BLOCKS[host.model?.api ?? ""] };
+    const forecastConfig = this.forecastConfig(host, config);
     const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
     this.lastDecision = decideCondensing(choice, this.situation(host, state, question, forecastConfig));
     return this.lastDecision;
+  }
+
+  /** Whether what is unpaid of `pending` is worth a summary before it is known when the flush comes. */
+  summariesPay(host: HostSnapshot, state: SessionState, question: CondensingQuestion): boolean {
+    const config = this.forecastConfig(host, question.config);
+    const choice = { rendered: question.render(), pending: question.pending, config };
+    return summariesPay(choice, this.situation(host, state, question, config));
+  }
+
+  private forecastConfig(host: HostSnapshot, config: ContextPruneConfig): ForecastConfig {
+    const summaryShare = config.summarizerModel === "none" ? DIGEST_SHARE : SUMMARY_SHARE;
+    const blocks = lookbackBlocks(host);
+    const lookback = blocks === undefined ? undefined : { blocks, ends: this.ends.lengths };
+    return { ...config, summaryShare, lookback };
   }
 
   private situation(
@@ -85,14 +110,20 @@ export class CacheWatch {
     const { lastRequestAt } = this;
     const { inputTokens, outputTokens } = forecastSummarizer(unpaid, forecastConfig);
     const rates = summarizerRates(config, host);
+    const cacheIsCold = isCacheCold({ now: this.now(), lastRequestAt, lifetimeMs, modelChanged, compacted });
+    if (cacheIsCold) this.ends.clear();
     return {
       progress,
       prices: pricesOf(host, usage?.tokens ?? 0),
       summarizerCost: rates ? costOf({ read: 0, write: 0, input: inputTokens, output: outputTokens }, rates) : 0,
-      cacheIsCold: isCacheCold({ now: this.now(), lastRequestAt, lifetimeMs, modelChanged, compacted }),
+      cacheIsCold,
       usage,
     };
   }
+}
+
+function lookbackBlocks({ model }: Pick<HostSnapshot, "model">): number | undefined {
+  return LOOKBACK_BLOCKS[model?.api ?? ""];
 }
 
 /** The session model's prices; those of a usual one where it has none, so that proportions are right at least. */

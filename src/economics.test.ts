@@ -132,6 +132,14 @@ describe("the decision on a flush", () => {
     expect(decideFlush(forecast({ isLate: true, cacheIsCold: true }), undefined).flush).toBe(true);
   });
 
+  test("that needs summaries has to bring in more than they cost, and late far more", () => {
+    // 0.005 a request: 0.115 for the rewrite and 0.04 for summaries, of which 0.06 is wanted, late 0.575 and 0.12
+    const after = (expectedRequests: number, isLate: boolean) =>
+      decideFlush(forecast({ summarizerCost: 0.04, expectedRequests, isLate }), undefined).flush;
+    expect([after(35, false), after(36, false)]).toEqual([false, true]);
+    expect([after(139, true), after(140, true)]).toEqual([false, true]);
+  });
+
   test("that recurs waits until enough has been carried along", () => {
     // 0.6 of its price of 0.115 is 0.069: 138,000 tokens at 0.5
     expect(decideFlush(forecast({ carriedTokens: 137_000 }), undefined)).toMatchObject({
@@ -146,20 +154,20 @@ describe("the decision on a flush", () => {
 describe("requests to come", () => {
   const progress = { userTurns: 4, requests: 40, coldRequests: 0, requestsThisTurn: 10 };
 
-  test("are as many as there were, and what is left of the turn", () => {
-    expect(expectedRequests(progress)).toBe(40);
-    expect(expectedRequests({ ...progress, requestsThisTurn: 4 })).toBe(46);
-    expect(expectedRequests({ ...progress, requestsThisTurn: 30 })).toBe(40);
+  test("are as many as there were, what is left of the turn, and a few more", () => {
+    expect(expectedRequests(progress)).toBe(44);
+    expect(expectedRequests({ ...progress, requestsThisTurn: 4 })).toBe(50);
+    expect(expectedRequests({ ...progress, requestsThisTurn: 30 })).toBe(44);
   });
 
-  test("are at least one", () => {
-    expect(expectedRequests({ userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 })).toBe(2);
+  test("are a handful where nothing is known yet", () => {
+    expect(expectedRequests({ userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 })).toBe(6);
   });
 
   test("count more where the session's pauses outlast the cache", () => {
-    // 40 × (1 + 0.1 × (6.25 / 0.5 − 1)) = 40 × 2.15
-    expect(expectedReads({ ...progress, coldRequests: 4 }, MODEL)).toBeCloseTo(86, 10);
-    expect(expectedReads(progress, MODEL)).toBe(40);
+    // 44 × (1 + 0.1 × (6.25 / 0.5 − 1)) = 44 × 2.15
+    expect(expectedReads({ ...progress, coldRequests: 4 }, MODEL)).toBeCloseTo(94.6, 10);
+    expect(expectedReads(progress, MODEL)).toBe(44);
   });
 });
 

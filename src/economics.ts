@@ -131,13 +131,13 @@ export interface FlushForecast {
   /** Nothing of the prompt is cached any more, so that a rewrite costs nothing. */
   cacheIsCold: boolean;
   /**
-   * For a rewrite that recurs and is the cheaper the more of it is done at once: tokens that could have been cleared,
-   * times the requests that have carried them so far. `decideFlush` waits until that has cost about as much as the rewrite.
+   * For a rewrite that costs about the same however much it clears: tokens that could have been cleared, times the
+   * requests that have carried them so far. `decideFlush` waits until that has cost about as much as the rewrite.
    */
   carriedTokens?: number;
   /**
    * The flush could have been made before, for less: more stands behind the first change by now. It is then made only
-   * where it pays `LATE_MARGIN` times over, since a session that ends soon would not make up for it.
+   * where it pays several times over, since a session that ends soon would not make up for it.
    */
   isLate?: boolean;
 }
@@ -168,8 +168,13 @@ export function flushPays(forecast: FlushForecast): boolean {
  */
 const CARRIED_SHARE = 0.6;
 
-/** The least at which no short session came to cost more than it would have raw. */
-const LATE_MARGIN = 5;
+/**
+ * What a flush has to bring in for each unit of its price, by what the price is for. A summary is paid for now and may
+ * not come to be used. Late, when few requests may be left, both have to be made up for several times over: at less,
+ * short sessions came to cost more than they would have raw.
+ */
+const MARGINS = { rewrite: 1, summary: 1.5 };
+const LATE_MARGINS = { rewrite: 5, summary: 3 };
 
 /** How far a session has come. */
 export interface SessionProgress {
@@ -182,16 +187,20 @@ export interface SessionProgress {
   requestsThisTurn: number;
 }
 
+/** Requests that any session is expected to go on for. With more of them, short sessions came to cost more than raw. */
+const SURE_REQUESTS = 4;
+
 /**
  * Requests that a session is expected to make from here on. Sessions have no typical length, so that one of which
  * nothing but its age is known is expected to go on for as long again: as many turns as so far, each with as many
- * requests as the mean, and what is left of the current turn.
+ * requests as the mean, and what is left of the current turn. `SURE_REQUESTS` are added, since one that has just begun
+ * says little.
  */
 export function expectedRequests({ userTurns, requests, requestsThisTurn }: SessionProgress): number {
   const turns = Math.max(1, userTurns);
   const perTurn = Math.max(1, requests / turns);
   const restOfTurn = Math.max(0, perTurn - requestsThisTurn);
-  return turns * perTurn + restOfTurn;
+  return SURE_REQUESTS + turns * perTurn + restOfTurn;
 }
 
 /**
@@ -242,10 +251,13 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
   const decide = (flush: boolean, reason: FlushDecision["reason"]) => ({ flush, reason, savings, price });
   if (forecast.clearedTokens <= 0) return decide(false, "nothing-to-clear");
   if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
-  if (savings <= price) return decide(false, "does-not-pay");
+  const { carriedTokens, prices, summarizerCost } = forecast;
+  const atLeast = ({ rewrite, summary }: typeof MARGINS) =>
+    (price - summarizerCost) * rewrite + summarizerCost * summary;
+  if (savings <= atLeast(MARGINS)) return decide(false, "does-not-pay");
   if (forecast.cacheIsCold) return decide(true, "cold-cache");
-  if (forecast.isLate && savings <= price * LATE_MARGIN) return decide(false, "does-not-pay");
-  const { carriedTokens, prices } = forecast;
-  const carried = carriedTokens === undefined ? price : (carriedTokens * readPrice(prices)) / MILLION;
+  if (forecast.isLate && savings <= atLeast(LATE_MARGINS)) return decide(false, "does-not-pay");
+  if (carriedTokens === undefined) return decide(true, "pays");
+  const carried = (carriedTokens * readPrice(prices)) / MILLION;
   return carried >= price * CARRIED_SHARE ? decide(true, "pays") : decide(false, "gathers-more");
 }

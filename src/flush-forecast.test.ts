@@ -114,15 +114,23 @@ describe("forecast of stubs", () => {
     const talk = new Talk().user();
     for (let i = 0; i < 12; i++) talk.call(`c${i}`).result(`c${i}`, K_TOKENS);
     talk.say("done");
-    const near = forecastStubs(talk.messages, talk.pending().slice(-1), { ...CONFIG, lookbackBlocks: 20 });
-    const far = forecastStubs(talk.messages, talk.pending().slice(0, 1), { ...CONFIG, lookbackBlocks: 20 });
+    // A prompt ended before each reply.
+    const ends = new Set(talk.messages.flatMap(({ role }, i) => (role === "assistant" ? [i] : [])));
+    const config = { ...CONFIG, lookback: { blocks: 20, ends } };
+    const near = forecastStubs(talk.messages, talk.pending().slice(-1), config);
+    const far = forecastStubs(talk.messages, talk.pending().slice(0, 1), config);
     const any = forecastStubs(talk.messages, talk.pending().slice(0, 1), CONFIG);
     // One output has to be written anew that had been found before its own call; else the whole conversation.
     expect(near.keptTokens).toBeLessThan(200);
+    expect(near.carriedTokens).toBeUndefined();
+    const gone = { ...CONFIG, lookback: { blocks: 20, ends: new Set<number>() } };
+    expect(forecastStubs(talk.messages, talk.pending().slice(-1), gone).carriedTokens).toBe(0);
     expect(far.keptTokens).toBeGreaterThan(any.keptTokens);
+    expect(any).toMatchObject({ isLate: true });
     expect(any.carriedTokens).toBeUndefined();
     // Eleven requests have carried it since the one that had to.
     expect(far.carriedTokens).toBeCloseTo(far.clearedTokens * 11, 5);
+    expect(far.isLate).toBe(true);
   });
 
   test("asks the summariser for all that is condensed", () => {

@@ -24,9 +24,9 @@ export interface RewriteForecast {
   keptTokens: number;
   /** Index of the first message that changes; -1 where none does. */
   firstChanged: number;
-  /** For a rewrite that reaches deep; see `FlushForecast.carriedTokens`. */
+  /** For a rewrite that costs the same however much it clears; see `FlushForecast.carriedTokens`. */
   carriedTokens?: number;
-  /** For one that does not, where requests have carried what it clears; see `FlushForecast.isLate`. */
+  /** Requests have carried what it clears; see `FlushForecast.isLate`. */
   isLate?: boolean;
 }
 
@@ -35,8 +35,16 @@ export interface ForecastConfig
   extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
   /** Share of an output's tokens that its summary has. */
   summaryShare: number;
-  /** As of `CachePolicy`. */
-  lookbackBlocks?: number;
+  /** Missing where any common beginning of two prompts is found. */
+  lookback?: Lookback;
+}
+
+/** How a provider finds an earlier prompt that looks only for ends of them. */
+export interface Lookback {
+  /** As `CachePolicy.lookbackBlocks`. */
+  blocks: number;
+  /** Numbers of messages after which an earlier prompt ended that the next one begins with, unless it is changed now. */
+  ends: ReadonlySet<number>;
 }
 
 /**
@@ -77,10 +85,14 @@ export function forecastStubs(
     const after = STUB_TOKENS + before * config.summaryShare;
     if (after <= before * MAX_STUB_SHARE) clear(before - after, i);
   }
-  const start = rewriteStart(rendered, firstChanged, config.lookbackBlocks);
-  const forecast = { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged };
-  if (start < firstChanged) return { ...forecast, carriedTokens };
-  return carriedTokens > 0 ? { ...forecast, isLate: true } : forecast;
+  const start = rewriteStart(rendered, firstChanged, config.lookback);
+  return {
+    clearedTokens,
+    keptTokens: keptBehind(rendered, start, clearedTokens),
+    firstChanged,
+    ...(start === 0 ? { carriedTokens } : {}),
+    ...(carriedTokens > 0 ? { isLate: true } : {}),
+  };
 }
 
 /** As a flush judges: what a batch has and could be spared, arguments included. */
@@ -109,7 +121,7 @@ function savedArgumentChars(
 export function forecastChains(
   rendered: readonly AgentMessage[],
   ranges: readonly ChainRange[],
-  { summaryShare, lookbackBlocks, chainCompression: { rollingWindow } }: ForecastConfig,
+  { summaryShare, lookback, chainCompression: { rollingWindow } }: ForecastConfig,
 ): RewriteForecast {
   const openings = rendered.flatMap((message, i) => (message.role === "user" ? [i] : []));
   const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
@@ -129,7 +141,7 @@ export function forecastChains(
     carriedTokens += cleared * replies.filter((i) => i > ready).length;
     if (firstChanged < 0 || start < firstChanged) firstChanged = start + 1;
   }
-  const start = rewriteStart(rendered, firstChanged, lookbackBlocks);
+  const start = rewriteStart(rendered, firstChanged, lookback);
   return { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged, carriedTokens };
 }
 
@@ -174,18 +186,12 @@ function keptBehind(rendered: readonly AgentMessage[], start: number, clearedTok
  * From where the cache has to be written anew if `firstChanged` is the first message that changes: from there, or, where
  * only ends of earlier prompts are found, from the last one before it that is near enough; else from the beginning.
  */
-function rewriteStart(
-  rendered: readonly AgentMessage[],
-  firstChanged: number,
-  lookbackBlocks: number | undefined,
-): number {
-  if (firstChanged < 0 || lookbackBlocks === undefined) return firstChanged;
+function rewriteStart(rendered: readonly AgentMessage[], firstChanged: number, lookback: Lookback | undefined): number {
+  if (firstChanged < 0 || !lookback) return firstChanged;
   let blocks = 0;
-  for (let i = rendered.length - 1; i >= 0 && blocks < lookbackBlocks; i--) {
-    const message = rendered[i];
-    const next = rendered[i + 1];
-    // A prompt ended before each reply.
-    if (i < firstChanged && next && isAssistant(next)) return i + 1;
+  for (let end = rendered.length; end > 0 && blocks < lookback.blocks; end--) {
+    if (end <= firstChanged && lookback.ends.has(end)) return end;
+    const message = rendered[end - 1];
     blocks += message && "content" in message && Array.isArray(message.content) ? message.content.length : 1;
   }
   return 0;

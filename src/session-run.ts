@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { type CondensingDecision, settingsFor } from "./cache-aware.js";
-import { CacheWatch } from "./cache-watch.js";
+import { CacheWatch, type CondensingQuestion } from "./cache-watch.js";
 import { estimateTokens } from "./context-metrics.js";
 import { batchesToSummarize, type FlushReport } from "./flush.js";
 import { type FlushRequest, FlushRunner } from "./flush-runner.js";
@@ -18,7 +18,7 @@ import { BudgetWatch } from "./session/budget-watch.js";
 import { SessionState } from "./session-state.js";
 import type { SummarizerCall } from "./summarizer.js";
 import { flushMark } from "./triggers.js";
-import type { ContextPruneConfig } from "./types.js";
+import type { CapturedBatch, ContextPruneConfig } from "./types.js";
 
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
 export const BUDGET_WAIT_MS = 60_000;
@@ -120,9 +120,10 @@ export class SessionRun {
   /** The messages of a request that leaves now. */
   renderRequest(messages: AgentMessage[]): AgentMessage[] {
     this.budget.requestLeaves(lastReply(messages));
-    this.cache.requestLeaves();
     const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(blockId, reason);
-    return this.memo.render(messages, this.state.plan(this.settings()), { onUnresolved });
+    const rendered = this.memo.render(messages, this.state.plan(this.settings()), { onUnresolved });
+    this.cache.requestLeaves(rendered);
+    return rendered;
   }
 
   /** `messages` as a request would carry them. @param allSeen the model has seen them to their end */
@@ -176,7 +177,12 @@ export class SessionRun {
     const choice = chooseSummarizer(config, host);
     if (choice.kind !== "model") return;
     const options = { batchingMode: config.batchingMode, isProtected: this.protection(host), unseenToo: true };
-    this.flushes.makeAhead({ pending: this.state.pending(messages, options), choice, config });
+    const pending = this.state.pending(messages, options);
+    if (config.pruneOn === "cache-aware") {
+      const question = this.condensingQuestion(host, messages, pending);
+      if (question.unpaid.length === 0 || !this.cache.summariesPay(host, this.state, question)) return;
+    }
+    this.flushes.makeAhead({ pending, choice, config });
   }
 
   /** Flushes everything that has been seen where the context has grown too large; the next request waits for it. */
@@ -244,14 +250,8 @@ export class SessionRun {
     if (this.flushes.running) return;
     const work = this.pendingIn(host, this.ownMessages(messages), messages);
     const config = this.settings();
-    const decision = this.cache.decide(host, this.state, {
-      ...work,
-      unpaid: this.flushes.unasked(work.pending),
-      isProtected: this.protection(host),
-      render: () => this.render(messages),
-      usage: this.usage(host, messages),
-      config,
-    });
+    const question = { ...this.condensingQuestion(host, messages, work.pending), messages: work.messages };
+    const decision = this.cache.decide(host, this.state, question);
     if (!decision?.flush) return;
     const { reason, savings, price, chains } = decision;
     const request = { ...work, compactAll: chains, decision: { reason, savings, price } };
@@ -259,6 +259,22 @@ export class SessionRun {
     void done.then((report) => this.cache.flushed(report));
     if (config.summarizerModel === "none") await done;
     else await this.flushes.settle(READY_WAIT_MS, host.signal);
+  }
+
+  private condensingQuestion(
+    host: HostSnapshot,
+    messages: readonly AgentMessage[],
+    pending: readonly CapturedBatch[],
+  ): CondensingQuestion {
+    return {
+      messages,
+      pending,
+      unpaid: this.flushes.unasked(pending),
+      isProtected: this.protection(host),
+      render: () => this.render([...messages]),
+      usage: this.usage(host, messages),
+      config: this.settings(),
+    };
   }
 
   /** Why the last flush of `cache-aware` was made or not. */

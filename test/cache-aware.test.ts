@@ -40,21 +40,23 @@ function reply(content: AssistantMessage["content"], stopReason: AssistantMessag
 
 const closing = () => reply([{ type: "text", text: "Done." }], "stop");
 
-/** One tool turn. */
-function turn(chars: number, name = "read"): AgentMessage[] {
-  nextId += 1;
-  const id = `call_${nextId}`;
-  const text = `line of ${nextId}\n`.repeat(Math.ceil(chars / 12)).slice(0, chars);
+/** One tool turn, its calls side by side. */
+function turn(...outputs: (number | [chars: number, tool: string])[]): AgentMessage[] {
+  const calls = outputs.map((output) => {
+    const [chars, name] = typeof output === "number" ? [output, "read"] : output;
+    nextId += 1;
+    const text = `line of ${nextId}\n`.repeat(Math.ceil(chars / 12)).slice(0, chars);
+    return { id: `call_${nextId}`, name, path: `src/file${nextId}.ts`, text };
+  });
   return [
-    reply([{ type: "toolCall", id, name, arguments: { path: `src/file${nextId}.ts` } }], "toolUse"),
-    {
-      role: "toolResult",
-      toolCallId: id,
-      toolName: name,
-      content: [{ type: "text", text }],
-      isError: false,
-      timestamp: wait(1_000),
-    },
+    reply(
+      calls.map(({ id, name, path }) => ({ type: "toolCall" as const, id, name, arguments: { path } })),
+      "toolUse",
+    ),
+    ...calls.map(({ id, name, text }): AgentMessage => {
+      const content = [{ type: "text" as const, text }];
+      return { role: "toolResult", toolCallId: id, toolName: name, content, isError: false, timestamp: wait(1_000) };
+    }),
   ];
 }
 
@@ -86,7 +88,7 @@ const frontiers = (played: SimulatedSession) =>
 const status = (played: SimulatedSession) => statusOf(played.pruner, played.host).message;
 
 /** A small result before much that stays: to take it out would write all of that anew. */
-const COSTLY = () => [user(), ...turn(3_000), ...turn(60_000, KEPT), closing(), user()];
+const COSTLY = () => [user(), ...turn(3_000, [60_000, KEPT]), closing(), user()];
 
 describe("with a warm cache", () => {
   test("what costs more than it is expected to save waits, and the prompt stays as it is", async () => {
@@ -200,7 +202,7 @@ test("where a provider finds only near ends of earlier prompts, a deep change co
     const cost = PRICE_PROFILES.get("anthropic-5m")?.rates;
     Object.assign(played.host, { model: { provider: "p", id: "main", api, contextWindow: 200_000, cost } });
     const watch = new CacheWatch(() => now);
-    watch.requestLeaves();
+    watch.requestLeaves(played.state().messages());
     return asking(played, watch)()?.price ?? 0;
   };
   const anywhere = priceWith("openai-completions");
@@ -240,13 +242,15 @@ describe.each(HOSTS)("on the command line of the %s host", (host) => {
     const lines = (word: string, count: number) => `${`The ${word} jumps over the lazy dog.\n`.repeat(count)}`;
     const folders = createFolders({ "notes.md": lines("fox", 90), "kept.md": lines("cat", 2_000) });
     try {
-      const read = (path: string, id: string) => ({ calls: [{ name: "read", arguments: { path }, id }] });
+      const read = (path: string, id: string) => ({ name: "read", arguments: { path }, id });
       const contextPrune = { summarizerModel: "none", pruneOn: "cache-aware", protectedPaths: ["**/kept.md"] };
       const first = await runPi(host, {
         folders,
         prompts: ["look", "and now?"],
         settings: { contextPrune },
-        script: { replies: [read("notes.md", "c1"), read("kept.md", "c2"), { text: "A fox." }, { text: "Done." }] },
+        script: {
+          replies: [{ calls: [read("notes.md", "c1"), read("kept.md", "c2")] }, { text: "A fox." }, { text: "Done." }],
+        },
       });
       const second = await runPi(host, {
         folders,

@@ -50,6 +50,7 @@ export class CostMeter {
   readonly requests: RequestFigures[] = [];
   readonly compactions: SideCall[] = [];
   readonly flushes: SideCall[] = [];
+  readonly unusedSummaries: SideCall[] = [];
   private readonly caches = new Map<string, PrefixCache>();
   /** A rendered message is another object in each request, its content seldom another. */
   private readonly parts = new WeakMap<AgentMessage, PromptPart>();
@@ -84,6 +85,16 @@ export class CostMeter {
   /** A flush changed what the next request carries. */
   flush(summarizerCost: number): void {
     this.flushes.push({ request: this.requests.length, cost: summarizerCost });
+  }
+
+  /** The session has ended with summaries that no flush has used. */
+  leftOver(summarizerCost: number): void {
+    this.unusedSummaries.push({ request: this.requests.length, cost: summarizerCost });
+  }
+
+  /** All that is paid for beside the requests. */
+  get sideCalls(): SideCall[] {
+    return [...this.flushes, ...this.compactions, ...this.unusedSummaries];
   }
 
   /** Price of a summariser's calls at `share` of the prices of the session's model; it caches nothing. */

@@ -60,7 +60,7 @@ export function reportsOf(replay: Replay, assumptions: Assumptions): ReplayRepor
 
 function reportOf(replay: Replay, { config, meter }: VariantRun, assumptions: Assumptions): ReplayReport {
   const raw = figuresOf(replay.raw.meter);
-  const summarizerCost = rounded(total(meter.flushes), 6);
+  const summarizerCost = rounded(total(meter.flushes) + total(meter.unusedSummaries), 6);
   const pruned = { ...figuresOf(meter), summarizerCost, flushes: meter.flushes.length };
   const tokens = sum(meter, "tokens");
   const { recordedTokens, estimatedTokens, errorPct } = replay.calibration;
@@ -78,7 +78,7 @@ function reportOf(replay: Replay, { config, meter }: VariantRun, assumptions: As
 function figuresOf(meter: CostMeter): VariantFigures {
   const { requests } = meter;
   return {
-    cost: rounded(sum(meter, "cost") + total(meter.compactions) + total(meter.flushes), 6),
+    cost: rounded(sum(meter, "cost") + total(meter.sideCalls), 6),
     peakTokens: Math.round(requests.reduce((most, { tokens }) => Math.max(most, tokens), 0)),
     meanTokens: Math.round(requests.length > 0 ? sum(meter, "tokens") / requests.length : 0),
     readTokens: Math.round(sum(meter, "read")),

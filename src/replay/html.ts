@@ -64,9 +64,9 @@ function tokensOf(meter: CostMeter): number[] {
 }
 
 /** Running total of all that has been paid by each request; what comes after the last one is added to it. */
-function costsOf({ requests, flushes, compactions }: CostMeter): number[] {
+function costsOf({ requests, sideCalls }: CostMeter): number[] {
   const costs = requests.map(({ cost }) => cost);
-  for (const { request, cost } of [...flushes, ...compactions]) {
+  for (const { request, cost } of sideCalls) {
     const index = Math.min(request, costs.length - 1);
     costs[index] = (costs[index] ?? 0) + cost;
   }

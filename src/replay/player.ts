@@ -26,6 +26,7 @@ export type Meter = Pick<
   | "compaction"
   | "compactions"
   | "flush"
+  | "leftOver"
   | "summarizerCost"
   | "lastRequestAt"
   | "lastContextTokens"
@@ -87,6 +88,7 @@ class Player {
       this.tree.append(entry);
       if (message && endsTurn(message, nextMessage(entries, i))) await this.pruner?.turnEnded();
     }
+    this.pruner?.ended();
   }
 
   private async request(index: number, reply: AssistantMessage): Promise<void> {
@@ -94,6 +96,7 @@ class Player {
     if (this.options.compactions === "simulated") this.compactIfDue(reply.timestamp);
     await this.pruner?.beforeRequest({ at: reply.timestamp, model: modelOf(reply) });
     const messages = this.rendered();
+    this.pruner?.requestLeaves(messages);
     this.options.meter.request(messages, reply);
     this.options.onRequest?.(index, messages, reply);
   }
@@ -148,6 +151,7 @@ class Player {
         rates: () => meter.currentRates(),
         lastRequestAt: () => meter.lastRequestAt(),
         summarizerCost: (tokens) => meter.summarizerCost(tokens, summarizerPrice),
+        onLeftOver: (tokens) => meter.leftOver(meter.summarizerCost(tokens, summarizerPrice)),
         onFlush: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),
       },
     });

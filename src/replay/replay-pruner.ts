@@ -1,13 +1,21 @@
 /** The extension at work on a replayed session: what its handlers do, with the same modules and without a host. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { type CondensingDecision, decideCondensing, progressOf, settingsFor } from "../cache-aware.js";
+import {
+  type CondensingDecision,
+  type CondensingSituation,
+  decideCondensing,
+  progressOf,
+  settingsFor,
+  summariesPay,
+} from "../cache-aware.js";
 import { compressibleRanges } from "../chain-flush.js";
 import { type CachePolicy, isCacheCold, type Rates } from "../economics.js";
-import { commitFlush, hasCondensed, prepareFlush } from "../flush.js";
-import { forecastSummarizer } from "../flush-forecast.js";
+import { batchesToSummarize, commitFlush, hasCondensed, prepareFlush } from "../flush.js";
+import { type ForecastConfig, forecastSummarizer } from "../flush-forecast.js";
 import { isAnswer } from "../messages.js";
 import { spillOversized } from "../oversized.js";
+import { PromptEnds } from "../prompt-ends.js";
 import { createProtection, type Protection, protectedTurnsOf } from "../protection.js";
 import { capImages } from "../render/images.js";
 import { RenderMemo } from "../render-memo.js";
@@ -29,6 +37,8 @@ export interface Surroundings {
   summarizerCost(tokens: { inputTokens: number; outputTokens: number }): number;
   /** A flush has changed what the next request carries. */
   onFlush(): void;
+  /** The session has ended, and summaries that took so many tokens have not been used. */
+  onLeftOver(tokens: { inputTokens: number; outputTokens: number }): void;
 }
 
 export interface ReplayPrunerOptions {
@@ -56,8 +66,12 @@ export class ReplayPruner {
   private readonly state: SessionState;
   private readonly budget = new BudgetWatch();
   private readonly memo = new RenderMemo();
+  private readonly ends = new PromptEnds();
   private readonly isProtected: Protection;
   private flushedMark: number | undefined;
+  /** Batches whose summaries have been made, by their first call, until a flush uses them. */
+  private readonly ahead = new Map<string | undefined, CapturedBatch>();
+  private lastRequest: ComingRequest | undefined;
 
   constructor(
     tree: EntryTree,
@@ -71,15 +85,28 @@ export class ReplayPruner {
   /** A turn has ended. */
   async turnEnded(): Promise<void> {
     const messages = await this.keepWithinBounds();
-    await this.flushIfDue(messages);
+    this.makeSummariesAhead(messages);
+    if (this.options.config.pruneOn !== "cache-aware") await this.flushIfDue(messages);
+  }
+
+  /** The session has ended. */
+  ended(): void {
+    if (this.ahead.size === 0) return;
+    this.options.surroundings.onLeftOver(forecastSummarizer([...this.ahead.values()], this.forecastConfig()));
   }
 
   /** A request is about to leave. */
   async beforeRequest(request: ComingRequest): Promise<void> {
     const messages = await this.keepWithinBounds();
+    this.lastRequest = request;
     if (this.options.config.pruneOn === "cache-aware") await this.flushIfItPays(messages, request);
     else await this.flushIfDue(messages);
-    this.budget.requestLeaves(messages.findLast(isAnswer)?.timestamp);
+  }
+
+  /** A request leaves. @param rendered its messages as they are sent */
+  requestLeaves(rendered: readonly AgentMessage[]): void {
+    this.budget.requestLeaves(rendered.findLast(isAnswer)?.timestamp);
+    this.ends.requestLeaves(rendered);
   }
 
   /** The messages as they are sent. */
@@ -126,26 +153,58 @@ export class ReplayPruner {
     if (decision.flush) await this.flush(work, settingsFor(decision, config), decision.chains);
   }
 
-  private decide({ messages, pending }: FlushWork, { at, model }: ComingRequest): CondensingDecision {
-    const { config, summaryShare, standIn, surroundings } = this.options;
-    const { cache } = surroundings;
+  /** A model's summaries are under way before a flush wants them. */
+  private makeSummariesAhead(messages: readonly AgentMessage[]): void {
+    const { config, standIn } = this.options;
+    const { batchingMode, pruneOn } = config;
+    if (standIn.isFree || pruneOn === "on-demand" || batchingMode === "agent-message") return;
+    const pending = this.state.pending(messages, { batchingMode, isProtected: this.isProtected, unseenToo: true });
+    if (pruneOn === "cache-aware") {
+      const { lastRequest } = this;
+      if (!lastRequest || this.unpaid(pending).length === 0) return;
+      const choice = { rendered: this.render([...messages]), pending, config: this.forecastConfig() };
+      if (!summariesPay(choice, this.situation(pending, lastRequest))) return;
+    }
+    for (const batch of batchesToSummarize(pending, this.state.indexer, config)) this.ahead.set(firstKey(batch), batch);
+  }
+
+  private decide({ messages, pending }: FlushWork, request: ComingRequest): CondensingDecision {
+    const { config } = this.options;
     const { isProtected } = this;
     const ranges = compressibleRanges({ messages, isProtected, config, indexer: this.state.indexer });
-    const forecastConfig = { ...config, summaryShare, lookbackBlocks: cache.lookbackBlocks };
-    const tokens = forecastSummarizer(pending, forecastConfig);
-    const { model: lastModel, compacted, ...progress } = progressOf(this.state.branch.entries, cache.lifetimeMs);
+    return decideCondensing(
+      { rendered: this.render([...messages]), pending, ranges, config: this.forecastConfig() },
+      this.situation(pending, request),
+    );
+  }
+
+  private situation(pending: readonly CapturedBatch[], { at, model }: ComingRequest): CondensingSituation {
+    const { standIn, surroundings } = this.options;
+    const { lifetimeMs } = surroundings.cache;
+    const tokens = forecastSummarizer(this.unpaid(pending), this.forecastConfig());
+    const { model: lastModel, compacted, ...progress } = progressOf(this.state.branch.entries, lifetimeMs);
     const lastRequestAt = surroundings.lastRequestAt();
     const modelChanged = lastModel !== undefined && lastModel !== model;
-    return decideCondensing(
-      { rendered: this.render([...messages]), pending, ranges, config: forecastConfig },
-      {
-        progress,
-        prices: surroundings.rates(),
-        summarizerCost: standIn.isFree ? 0 : surroundings.summarizerCost(tokens),
-        cacheIsCold: isCacheCold({ now: at, lastRequestAt, lifetimeMs: cache.lifetimeMs, modelChanged, compacted }),
-        usage: surroundings.usage(),
-      },
-    );
+    const cacheIsCold = isCacheCold({ now: at, lastRequestAt, lifetimeMs, modelChanged, compacted });
+    if (cacheIsCold) this.ends.clear();
+    return {
+      progress,
+      prices: surroundings.rates(),
+      summarizerCost: standIn.isFree ? 0 : surroundings.summarizerCost(tokens),
+      cacheIsCold,
+      usage: surroundings.usage(),
+    };
+  }
+
+  private unpaid(pending: readonly CapturedBatch[]): CapturedBatch[] {
+    return pending.filter((batch) => !this.ahead.has(firstKey(batch)));
+  }
+
+  private forecastConfig(): ForecastConfig {
+    const { config, summaryShare, surroundings } = this.options;
+    const { lookbackBlocks: blocks } = surroundings.cache;
+    const lookback = blocks === undefined ? undefined : { blocks, ends: this.ends.lengths };
+    return { ...config, summaryShare, lookback };
   }
 
   private workIn(messages: readonly AgentMessage[]): FlushWork {
@@ -177,9 +236,14 @@ export class ReplayPruner {
       isCurrentRange: () => true,
       now: 0,
     });
+    for (const batch of pending) this.ahead.delete(firstKey(batch));
     this.state.sync();
     if (!hasCondensed(report)) return;
     this.budget.flushCommitted();
     surroundings.onFlush();
   }
+}
+
+function firstKey({ toolCalls }: CapturedBatch): string | undefined {
+  return toolCalls[0]?.occurrenceKey;
 }
