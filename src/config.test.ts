@@ -26,7 +26,7 @@ describe("the shipped table", () => {
   test("has these defaults", () => {
     expect(DEFAULT_CONFIG).toEqual({
       enabled: true,
-      pruneOn: "agent-message",
+      pruneOn: "cache-aware",
       contextTagTools: ["context_tag"],
       batchingMode: "turn",
       summarizerModel: "default",

@@ -26,7 +26,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
   },
   pruneOn: {
     kind: "enum",
-    default: "agent-message",
+    default: "cache-aware",
     choices: {
       "agent-message": "After each closing reply",
       "every-turn": "After every tool turn",

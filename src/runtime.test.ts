@@ -120,7 +120,8 @@ class Summariser {
 
 function sessionWith(settings: Settings, summariser?: Summariser, tree = new EntryTree()): SimulatedSession {
   const models = summariser && { model: summariser.model, models: summariser.models };
-  return new SimulatedSession(agentDirWith(settings), tree, false, models);
+  // A flush at a moment that is known, whatever it costs.
+  return new SimulatedSession(agentDirWith({ pruneOn: "agent-message", ...settings }), tree, false, models);
 }
 
 function typesIn(tree: EntryTree): string[] {

@@ -11,7 +11,14 @@ import { checkTranscript } from "./support/transcript.js";
 const TIMEOUT = 120_000;
 const TODO_TOOL = supportPath("fixtures/todo-tool.ts");
 const CHAINS = { rollingWindow: 1, batchSize: 1 };
-const SETTINGS = { contextPrune: { summarizerModel: "none", protectedTools: ["todoread"], chainCompression: CHAINS } };
+const SETTINGS = {
+  contextPrune: {
+    summarizerModel: "none",
+    pruneOn: "agent-message",
+    protectedTools: ["todoread"],
+    chainCompression: CHAINS,
+  },
+};
 const FILES = Object.fromEntries(
   [0, 1, 2].map((n) => [
     `mod${n}.ts`,

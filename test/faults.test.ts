@@ -26,6 +26,7 @@ const TIMEOUT = 20 * 60_000;
 
 const SETTINGS = {
   summarizerModel: "none",
+  pruneOn: "agent-message" as const,
   minBatchChars: 200,
   chainCompression: { rollingWindow: 0, batchSize: 0 },
   protectedTools: ["todoread"],

@@ -62,7 +62,7 @@ function taken(run: PiRun, place: PiFolders, sent: readonly AgentMessage[]) {
   const tree = new EntryTree(place.sessionDir).read(
     run.entries.filter((entry) => entry.type !== "session").map((entry) => JSON.stringify(entry)),
   );
-  const session = new SimulatedSession(agentDirWith({ summarizerModel: "none" }), tree);
+  const session = new SimulatedSession(agentDirWith({ summarizerModel: "none", pruneOn: "agent-message" }), tree);
   return { session, request: { raw: session.messages(), sent: [...sent], epoch: 0 } };
 }
 
@@ -187,7 +187,7 @@ describe.each(HOSTS)("kill -9 on %s", (host) => {
           folders: place,
           prompts: ["one"],
           script: { replies: [{ calls: [big] }, { text: "Big." }] },
-          settings: { contextPrune: { summarizerModel: "none" } },
+          settings: { contextPrune: { summarizerModel: "none", pruneOn: "agent-message" } },
           extensions: [tool],
           env: { NODE_OPTIONS: preload, KILL_WHAT: "blob", KILL_AT: String(at) },
         });
@@ -287,7 +287,7 @@ describe.each(HOSTS)("another extension on %s", (host) => {
       expect(checkTranscript(sent)).toEqual([]);
       expect(session.errors).toEqual([]);
       const lines = session.sessionManager.getEntries().map((entry) => JSON.stringify(entry));
-      const agentDir = agentDirWith({ summarizerModel: "none" });
+      const agentDir = agentDirWith({ summarizerModel: "none", pruneOn: "agent-message" });
       const simulated = new SimulatedSession(agentDir, new EntryTree(folder.sessionDir).read(lines));
       const request = { raw: simulated.messages(), sent, epoch: 0 };
       const state = simulated.state();

@@ -17,7 +17,8 @@ import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
 import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
 const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
-  { name: "agent-message", settings: { summarizerModel: "none", minBatchChars: 200 } },
+  { name: "agent-message", settings: { summarizerModel: "none", minBatchChars: 200, pruneOn: "agent-message" } },
+  { name: "cache-aware", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "cache-aware" } },
   { name: "every-turn", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" } },
   { name: "one batch a run", settings: { summarizerModel: "none", minBatchChars: 0, batchingMode: "agent-message" } },
   {

@@ -65,7 +65,7 @@ describe("pi-condense replay", () => {
     expect(Object.keys(report.pruned)).toEqual([...figures, "summarizerCost", "flushes"]);
     expect(Object.keys(report.calibration)).toEqual(["recordedTokens", "estimatedTokens", "errorPct"]);
     expect(report.ratio).toBeCloseTo(report.pruned.cost / report.raw.cost, 3);
-    expect(report.settings).toMatchObject({ pruneOn: "agent-message", summarizerModel: "none" });
+    expect(report.settings).toMatchObject({ pruneOn: "cache-aware", summarizerModel: "none" });
   });
 
   test("changes settings, prices and assumptions", async () => {

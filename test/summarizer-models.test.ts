@@ -40,7 +40,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
         },
       ],
       files: FILES,
-      settings: { contextPrune: settings },
+      settings: { contextPrune: { pruneOn: "agent-message", ...settings } },
       script: {
         models: MODELS,
         rules: [{ system: "^You condense", reply: { text: "[1] Ninety constants." } }],

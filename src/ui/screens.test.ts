@@ -91,7 +91,7 @@ const CHAINS: Settings = {
 };
 
 async function sessionWith(settings: Settings, runs = 4): Promise<SimulatedSession> {
-  const session = new SimulatedSession(agentDirWith(settings));
+  const session = new SimulatedSession(agentDirWith({ pruneOn: "agent-message", ...settings }));
   for (let i = 0; i < runs; i++) await session.play(run(1 + i * 10_000, [`a${i}`, `b${i}`]));
   return session;
 }
