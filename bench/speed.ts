@@ -3,6 +3,7 @@
  * machines differ and are shared: a render against `structuredClone`, which the host does before every request, and a
  * rebuild against `JSON.parse` of the session file. `--json` prints the figures alone.
  */
+import { setImmediate } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { contentChars, isToolResult } from "../src/messages.js";
@@ -15,7 +16,8 @@ import { generateConversation } from "./conversation.js";
 import { loadRecording } from "./recording.js";
 
 const SIZES = [1_000, 3_000, 10_000];
-const ROUNDS = 15;
+const ROUNDS = 31;
+const HEAP_ROUNDS = 9;
 
 interface Figures {
   messages: number;
@@ -29,7 +31,7 @@ interface Figures {
   flush: number;
   /** Ratio to `parseMs`. */
   rebuild: number;
-  /** Live heap of the product, as a share of the raw results' characters. */
+  /** Live heap of the product beyond the entries, which the host holds, as a share of the raw results' characters. */
   heap: number;
 }
 
@@ -55,9 +57,14 @@ async function measure(messages: AgentMessage[]): Promise<Figures> {
     .map((entry) => JSON.stringify(entry))
     .join("\n");
 
+  const reloaded = tree.reload();
+  const takeUp = () => {
+    const taken = new SessionState(reloaded, () => undefined);
+    taken.plan(session.pruner.settings);
+    return taken;
+  };
   const cloneMs = median(() => structuredClone(raw));
   const parseMs = median(() => lines.split("\n").map((line) => JSON.parse(line)));
-  const reloaded = tree.reload();
   return {
     messages: raw.length,
     cloneMs,
@@ -66,13 +73,8 @@ async function measure(messages: AgentMessage[]): Promise<Figures> {
     render: rendering(raw, plan) / cloneMs,
     noop: rendering(raw, bare) / cloneMs,
     flush: flushMs / cloneMs,
-    rebuild: median(() => new SessionState(reloaded, () => undefined).plan(session.pruner.settings)) / parseMs,
-    heap:
-      heapOf(() => {
-        const held = new SessionState(reloaded, () => undefined);
-        held.plan(session.pruner.settings);
-        return held;
-      }) / resultBytes(raw),
+    rebuild: median(takeUp) / parseMs,
+    heap: (await heapOf(takeUp)) / resultBytes(raw),
   };
 }
 
@@ -112,8 +114,12 @@ function median(action: () => unknown): number {
     const start = performance.now();
     action();
     return performance.now() - start;
-  }).sort((a, b) => a - b);
-  return times[Math.floor(ROUNDS / 2)] ?? 0;
+  });
+  return middle(times);
+}
+
+function middle(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
 async function timeOnce(action: () => Promise<unknown>): Promise<number> {
@@ -122,13 +128,30 @@ async function timeOnce(action: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-function heapOf(make: () => unknown): number {
-  Bun.gc(true);
-  const before = process.memoryUsage().heapUsed;
-  const held = make();
-  Bun.gc(true);
-  const after = process.memoryUsage().heapUsed;
-  return held ? Math.max(0, after - before) : 0;
+/**
+ * Bytes that stay alive with what `make` gives. Several are made and all are kept, and the median of the growths counts:
+ * a single growth would lack what is only now collected of the rounds before, more than the product holds at times, and
+ * would have code on top that is compiled meanwhile. What is shared with the entries does not grow, so it counts nothing.
+ */
+async function heapOf(make: () => unknown): Promise<number> {
+  const kept: unknown[] = [];
+  const sizes = [await liveBytes()];
+  for (let round = 0; round < HEAP_ROUNDS; round++) {
+    kept.push(make());
+    sizes.push(await liveBytes());
+  }
+  const growths = sizes.slice(1).map((size, i) => size - (sizes[i] ?? size));
+  return kept.length === HEAP_ROUNDS ? Math.max(0, middle(growths)) : 0;
+}
+
+/** The heap once nothing more can be collected from it. */
+async function liveBytes(): Promise<number> {
+  // The collector takes what it finds on the stack for references, so the stack has to be left first.
+  for (let turn = 0; turn < 3; turn++) {
+    await setImmediate();
+    Bun.gc(true);
+  }
+  return process.memoryUsage().heapUsed;
 }
 
 function resultBytes(messages: readonly AgentMessage[]): number {
