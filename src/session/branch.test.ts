@@ -62,6 +62,12 @@ describe("BranchView", () => {
     expect(idsOf(view)).toEqual(["a", "b", "c"]);
   });
 
+  test("whatever the order in which the file has its entries", () => {
+    const view = new BranchView();
+    view.sync(new Source([message("c", "b"), message("a"), message("d", "c"), message("b", "a")], "d"));
+    expect(idsOf(view)).toEqual(["a", "b", "c", "d"]);
+  });
+
   test("an empty session is the same as none", () => {
     const view = new BranchView();
     expect(view.sync(new Source([], null))).toEqual({ kind: "same" });

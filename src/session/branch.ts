@@ -26,18 +26,15 @@ export class BranchView {
     const leafId = source.getLeafId();
     const known = this.path.at(-1)?.id ?? null;
     if (leafId === known) return { kind: "same" };
+    if (known === null) {
+      this.path = wholePath(source, leafId);
+      return { kind: "appended", from: 0 };
+    }
 
     const added: SessionEntry[] = [];
-    let cursor: string | null = leafId;
-    while (cursor !== null && cursor !== known) {
-      const entry = source.getEntry(cursor);
-      // A parent that is missing from the file starts the branch, as it does for the host.
-      if (!entry) break;
-      added.push(entry);
-      cursor = entry.parentId;
-    }
+    const reached = climb(source, leafId, known, added);
     added.reverse();
-    if (known !== null && cursor !== known) {
+    if (reached !== known) {
       this.path = added;
       return { kind: "moved" };
     }
@@ -45,6 +42,35 @@ export class BranchView {
     for (const entry of added) this.path.push(entry);
     return { kind: "appended", from };
   }
+}
+
+/** The path to the leaf, read off the list of entries: looking each of them up by its id takes many times as long. */
+function wholePath(source: EntrySource, leafId: string | null): SessionEntry[] {
+  const path: SessionEntry[] = [];
+  const entries = source.getEntries();
+  let cursor = leafId;
+  for (let index = entries.length - 1; index >= 0 && cursor !== null; index--) {
+    const entry = entries[index];
+    if (entry?.id !== cursor) continue;
+    path.push(entry);
+    cursor = entry.parentId;
+  }
+  // A parent stands before its children in every file that a host has written, but another may be put together otherwise.
+  climb(source, cursor, null, path);
+  return path.reverse();
+}
+
+/** Adds the entries from `cursor` up to `end`, which is left out, and says where that came to its end. */
+function climb(source: EntrySource, cursor: string | null, end: string | null, path: SessionEntry[]): string | null {
+  let next = cursor;
+  while (next !== null && next !== end) {
+    const entry = source.getEntry(next);
+    // A parent that is missing from the file starts the branch, as it does for the host.
+    if (!entry) break;
+    path.push(entry);
+    next = entry.parentId;
+  }
+  return next;
 }
 
 /**
