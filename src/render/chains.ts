@@ -18,30 +18,43 @@ export const FULL_BODIES = 16;
 /** Finds the session's own copy of a result that no release has indexed. */
 export type FindOriginal = (key: string) => OriginalResult | undefined;
 
+/** What bodies are made from besides the entries. */
+interface BodySources {
+  findOriginal: FindOriginal;
+  protectTags: boolean;
+}
+
 /** The active chains with their bodies, oldest first. */
-export function renderChains(
-  state: CommittedState,
-  { findOriginal, protectTags }: { findOriginal: FindOriginal; protectTags: boolean },
-): RenderedChain[] {
+export function renderChains(state: CommittedState, sources: BodySources): RenderedChain[] {
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
-  return active.map((entry, i) => {
-    let made: string | undefined;
-    const make = () => {
-      const calls = callsOf(entry, state, findOriginal).map((call) =>
-        protectTags ? call : { ...call, kept: undefined },
-      );
-      return buildChainBody(calls, { rangeSummary: entry.rangeSummaryText, level: i < terse ? "terse" : "full" });
-    };
-    return {
-      entry,
-      // Made when the chain is first met: after a restart most of them may stand behind a compaction.
-      get body() {
-        made ??= make();
-        return made;
-      },
-    };
-  });
+  return active.map((entry, i) => new ChainText(entry, i < terse, state, sources));
+}
+
+/** A chain whose body is made when it is first met: after a restart most of them may stand behind a compaction. */
+class ChainText implements RenderedChain {
+  private made: string | undefined;
+
+  constructor(
+    readonly entry: ChainCompressionEntry,
+    private readonly isTerse: boolean,
+    private readonly state: CommittedState,
+    private readonly sources: BodySources,
+  ) {}
+
+  get body(): string {
+    this.made ??= this.make();
+    return this.made;
+  }
+
+  private make(): string {
+    const { entry, state, sources } = this;
+    const calls = callsOf(entry, state, sources.findOriginal);
+    return buildChainBody(sources.protectTags ? calls : calls.map((call) => ({ ...call, kept: undefined })), {
+      rangeSummary: entry.rangeSummaryText,
+      level: this.isTerse ? "terse" : "full",
+    });
+  }
 }
 
 function callsOf(entry: ChainCompressionEntry, state: CommittedState, findOriginal: FindOriginal): ChainCall[] {
