@@ -5,7 +5,7 @@ import { contentChars } from "./messages.js";
 import { taggedText } from "./protect-tags.js";
 import { argumentSavings } from "./render/arguments.js";
 import { callStub, duplicateStub, isWorthwhile } from "./render/stub.js";
-import type { CallSummary } from "./session/ledger.js";
+import type { CallSummary } from "./session/batch-summaries.js";
 import { type BatchSummary, digestSummary } from "./summarizer.js";
 import { describeOutcome } from "./summary/describe.js";
 import type { CapturedBatch, CapturedToolCall, ContextPruneConfig, ToolCallRecord } from "./types.js";

@@ -7,8 +7,10 @@
  */
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { occurrenceKey } from "./messages.js";
-import { type OwnEntry, readOwnEntry } from "./session/entries.js";
-import { BranchLedger, type CommittedState, type DuplicateCall, type IndexedCall } from "./session/ledger.js";
+import { type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
+import { FileLedger } from "./session/file-ledger.js";
+import type { IndexedCall } from "./session/index-calls.js";
+import { BranchLedger, type CommittedState } from "./session/ledger.js";
 import {
   type CapturedToolCall,
   type ChainCompressionEntry,
@@ -20,7 +22,6 @@ import {
   type FrontierEntryData,
   type IndexEntryData,
   type SummaryEntryData,
-  type SummaryToolCallRef,
   type SummaryUsage,
   type ToolCallRecord,
 } from "./types.js";
@@ -57,60 +58,48 @@ export interface IndexableBatch {
 
 /** Index of the tool calls that have been dealt with. */
 export class ToolCallIndexer {
-  private calls = new Map<string, IndexedCall>();
-  private duplicates = new Map<string, DuplicateCall>();
-  private keysByRef = new Map<string, string[]>();
-  private refsByKey = new Map<string, string>();
-  private chainsOfFile = new Map<string, ChainCompressionEntry>();
-  private highestRef = 0;
-  private highestBlock = 0;
-  private invalidTypes = new Set<string>();
-  private ledger = this.newLedger();
+  private file = new FileLedger();
+  private ledger = new BranchLedger(this.file);
+  /** Highest numbers given away since the file was read, whether or not an entry has come of it. */
+  private givenRef = 0;
+  private givenBlock = 0;
   private epochNumber = 0;
 
   /**
    * Starts over from a session's entries.
    * @param all every entry of the file, in its order
    * @param branch the entries of the current branch, root first
+   * @returns the own entries of the file, for whatever else starts from them
    */
-  reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): void {
-    this.calls = new Map();
-    this.duplicates = new Map();
-    this.keysByRef = new Map();
-    this.refsByKey = new Map();
-    this.chainsOfFile = new Map();
-    this.highestRef = 0;
-    this.highestBlock = 0;
-    this.invalidTypes = new Set();
-    const known = ownEntriesOf(all);
-    this.learnAll([...known.values()]);
-    this.foldBranch(branch, (entry) => known.get(entry) ?? readOwnEntry(entry));
+  reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): readonly OwnEntry[] {
+    this.file = new FileLedger();
+    this.givenRef = 0;
+    this.givenBlock = 0;
+    const { own, onBranch } = readEntries(all, branch);
+    this.file.learn(own);
+    this.foldBranch(onBranch);
+    return own;
   }
 
   /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
   resetBranch(branch: readonly SessionEntry[]): void {
-    const known = ownEntriesOf(branch);
+    const own = readOwnEntries(branch);
     // The path may hold entries that nobody has seen yet: those of a flush that broke off before the move.
-    this.learnAll([...known.values()]);
-    this.foldBranch(branch, (entry) => known.get(entry));
+    this.file.learn(own);
+    this.foldBranch(own);
   }
 
-  private foldBranch(branch: readonly SessionEntry[], read: (entry: SessionEntry) => OwnEntry | undefined): void {
-    this.ledger = this.newLedger();
+  private foldBranch(entries: readonly OwnEntry[]): void {
+    this.ledger = new BranchLedger(this.file);
     this.epochNumber += 1;
-    for (const entry of branch) {
-      if (entry.type !== "custom" && entry.type !== "custom_message") continue;
-      const own = read(entry);
-      if (own) this.ledger.fold(own);
-    }
+    for (const own of entries) this.ledger.fold(own);
   }
 
   /** Takes in an entry that has just been appended to the current branch. */
   fold(entry: SessionEntry): void {
     const own = readOwnEntry(entry);
     if (!own) return;
-    this.learnRefs(own);
-    this.learn(own);
+    this.file.learn([own]);
     if (this.ledger.fold(own)) this.epochNumber += 1;
   }
 
@@ -144,8 +133,8 @@ export class ToolCallIndexer {
 
   /** A block id that no chain of this file has ever had. */
   mintBlockId(): string {
-    this.highestBlock += 1;
-    return `b${this.highestBlock}`;
+    this.givenBlock = Math.max(this.givenBlock, this.file.highest.block) + 1;
+    return `b${this.givenBlock}`;
   }
 
   /** Appends the entry of a compressed chain, or of one whose state changes. The caller folds it back in. */
@@ -160,7 +149,7 @@ export class ToolCallIndexer {
 
   /** Every chain of the file, also of other branches: a block id that the model has once read must answer. */
   chainsEverywhere(): readonly ChainCompressionEntry[] {
-    return [...this.chainsOfFile.values()];
+    return this.file.chains();
   }
 
   /** The occurrence is indexed, or an alias of an indexed one, on the current branch. */
@@ -186,23 +175,23 @@ export class ToolCallIndexer {
 
   /** The record that answers for an occurrence, wherever in the file it stands; a repeat gives its original's. */
   getRecord(key: string): ToolCallRecord | undefined {
-    return (this.calls.get(key) ?? this.duplicates.get(key)?.original)?.record;
+    return this.file.originalOf(key)?.record;
   }
 
   /** Occurrences that a ref (`t12`) or a raw tool call id names, in the order of the file. */
   resolve(name: string): string[] {
-    return this.keysByRef.get(name)?.slice() ?? this.keysOfId(name);
+    return this.file.resolve(name);
   }
 
   /** The ref of an occurrence, as it stands on the current branch if it does. */
   refOf(key: string): string | undefined {
     const { calls, duplicates } = this.ledger;
-    return calls.get(key)?.shortId ?? duplicates.get(key)?.shortId ?? this.refsByKey.get(key);
+    return calls.get(key)?.shortId ?? duplicates.get(key)?.shortId ?? this.file.refOf(key);
   }
 
   /** Every ref that answers. */
   refs(): string[] {
-    return [...this.keysByRef.keys()];
+    return this.file.refs();
   }
 
   /** The indexed call of the current branch whose whole content has this hash. */
@@ -239,119 +228,34 @@ export class ToolCallIndexer {
 
   /** Types of own entries that were left out since they had another shape; asking clears the list. */
   takeInvalid(): string[] {
-    const types = [...this.invalidTypes];
-    this.invalidTypes.clear();
-    return types;
-  }
-
-  private newLedger(): BranchLedger {
-    return new BranchLedger({
-      originalOf: (key) => this.calls.get(key) ?? this.duplicates.get(key)?.original,
-      refOf: (key) => this.refsByKey.get(key),
-    });
+    return this.file.takeInvalid();
   }
 
   /** A result that another branch has dealt with keeps the ref that it has there. */
   private refFor(key: string): string {
     const known = this.refOf(key);
     if (known !== undefined) return known;
-    this.highestRef += 1;
-    return `t${this.highestRef}`;
-  }
-
-  /** Refs come first: a record without one must not take a number that is given further down in the file. */
-  private learnAll(entries: readonly OwnEntry[]): void {
-    for (const entry of entries) this.learnRefs(entry);
-    for (const entry of entries) this.learn(entry);
-  }
-
-  private learnRefs(own: OwnEntry): void {
-    for (const ref of refsOf(own)) this.nameKey(ref.shortId, occurrenceKey(ref.toolCallId, ref.resultTimestamp));
-  }
-
-  /** Two processes on one file may have given one ref twice; it then names both. */
-  private nameKey(ref: string, key: string): void {
-    const keys = this.keysByRef.get(ref);
-    if (!keys) this.keysByRef.set(ref, [key]);
-    else if (!keys.includes(key)) keys.push(key);
-    if (!this.refsByKey.has(key)) this.refsByKey.set(key, ref);
-    this.highestRef = Math.max(this.highestRef, Number(ref.slice(1)));
-  }
-
-  private learn(own: OwnEntry): void {
-    if (own.kind === "invalid") this.invalidTypes.add(own.customType);
-    if (own.kind === "alias") this.learnAlias(own.data);
-    if (own.kind === "chain") this.learnChain(own.data);
-    if (own.kind !== "index") return;
-    if (own.rejected > 0) this.invalidTypes.add(CUSTOM_TYPE_INDEX);
-    for (const record of own.data.toolCalls) {
-      const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
-      if (this.calls.has(key)) continue;
-      this.calls.set(key, { occurrenceKey: key, shortId: this.refsByKey.get(key) ?? this.fillGap(key), record });
-    }
-  }
-
-  /** Two processes on one file may have given one block id twice; it then names both chains. */
-  private learnChain(chain: ChainCompressionEntry): void {
-    this.highestBlock = Math.max(this.highestBlock, Number(chain.blockId.slice(1)));
-    this.chainsOfFile.set(`${chain.blockId}@${chain.finalAssistantTimestamp}`, chain);
-  }
-
-  private learnAlias(data: DedupAliasEntryData): void {
-    const key = occurrenceKey(data.newToolCallId, data.newResultTimestamp);
-    const originalKey = occurrenceKey(data.originalToolCallId, data.originalResultTimestamp);
-    const original = this.calls.get(originalKey) ?? this.duplicates.get(originalKey)?.original;
-    if (!original || this.duplicates.has(key)) return;
-    this.duplicates.set(key, {
-      occurrenceKey: key,
-      toolCallId: data.newToolCallId,
-      shortId: data.shortId,
-      original,
-      eager: data.eager === true,
-    });
-  }
-
-  /** Asked for so seldom that no index is kept. */
-  private keysOfId(toolCallId: string): string[] {
-    const calls = [...this.calls.values()].filter(({ record }) => record.toolCallId === toolCallId);
-    const repeats = [...this.duplicates.values()].filter((repeat) => repeat.toolCallId === toolCallId);
-    return [...calls, ...repeats].map(({ occurrenceKey: key }) => key);
-  }
-
-  /**
-   * Earlier releases gave spilled records no ref. They take the lowest free numbers in the order of the file, which are
-   * the same at every load since new refs are always given above the highest.
-   */
-  private fillGap(key: string): string {
-    let number = 1;
-    while (this.keysByRef.has(`t${number}`)) number += 1;
-    this.nameKey(`t${number}`, key);
-    return `t${number}`;
+    this.givenRef = Math.max(this.givenRef, this.file.highest.ref) + 1;
+    return `t${this.givenRef}`;
   }
 }
 
-function ownEntriesOf(entries: readonly SessionEntry[]): Map<SessionEntry, OwnEntry> {
-  const own = new Map<SessionEntry, OwnEntry>();
-  for (const entry of entries) {
+/** The own entries of a file and, out of them, those of its branch, each read once. */
+function readEntries(all: readonly SessionEntry[], branch: readonly SessionEntry[]) {
+  const own: OwnEntry[] = [];
+  const onBranch: OwnEntry[] = [];
+  let followed = 0;
+  for (const entry of all) {
+    const isOnBranch = entry === branch[followed];
+    if (isOnBranch) followed += 1;
     const read = readOwnEntry(entry);
-    if (read) own.set(entry, read);
+    if (!read) continue;
+    own.push(read);
+    if (isOnBranch) onBranch.push(read);
   }
-  return own;
-}
-
-function refsOf(own: OwnEntry): SummaryToolCallRef[] {
-  switch (own.kind) {
-    case "index":
-      return own.data.refs;
-    case "legacy-summary":
-      return own.refs;
-    case "alias": {
-      const { shortId, newToolCallId, newResultTimestamp } = own.data;
-      return shortId === undefined ? [] : [{ shortId, toolCallId: newToolCallId, resultTimestamp: newResultTimestamp }];
-    }
-    default:
-      return [];
-  }
+  // A parent stands before its children in every file that a host has written, but another may be put together otherwise.
+  onBranch.push(...readOwnEntries(branch.slice(followed)));
+  return { own, onBranch };
 }
 
 function summaryEntry(

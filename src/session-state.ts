@@ -63,11 +63,10 @@ export class SessionState {
     readonly reader: SessionReader,
     readonly append: AppendEntry,
   ) {
-    const entries = reader.getEntries();
     this.branch.sync(reader);
-    this.indexer.reconstructFromSession(entries, this.branch.entries);
-    this.stats.restore(entries);
-    this.diagnostics.restore(entries);
+    const own = this.indexer.reconstructFromSession(reader.getEntries(), this.branch.entries);
+    this.stats.restore(own);
+    this.diagnostics.restore(own);
   }
 
   /** Follows the branch, so that what comes next is decided on the entries that are there. */

@@ -5,7 +5,7 @@ import { VERSION } from "@mariozechner/pi-coding-agent";
 import type { HostSnapshot, Registration } from "../host.js";
 import { chooseSummarizer } from "../host-models.js";
 import type { Pruner } from "../runtime.js";
-import { readOwnEntry } from "../session/entries.js";
+import { readOwnEntries } from "../session/entries.js";
 import { loadSettings } from "../session/settings-file.js";
 import { count } from "../summary/room.js";
 import { grouped } from "../summary/text.js";
@@ -94,7 +94,7 @@ function checkBlobs(pruner: Pruner): Finding[] {
 
 function checkEntries(pruner: Pruner): Finding[] {
   const entries = pruner.currentState()?.reader.getEntries() ?? [];
-  const own = entries.flatMap((entry) => readOwnEntry(entry) ?? []);
+  const own = readOwnEntries(entries);
   const invalid = own.filter((entry) => entry.kind === "invalid").length;
   const rejected = own.reduce((sum, entry) => sum + (entry.kind === "index" ? entry.rejected : 0), 0);
   const troubles = own.flatMap((entry) => (entry.kind === "diagnostic" ? [entry.data] : []));

@@ -1,6 +1,8 @@
 /** The texts that stand in for condensed results. */
 import { IMAGE_CHARS } from "../messages.js";
-import type { CallSummary, DuplicateCall, IndexedCall } from "../session/ledger.js";
+import type { CallSummary } from "../session/batch-summaries.js";
+import type { IndexedCall } from "../session/index-calls.js";
+import type { DuplicateCall } from "../session/ledger.js";
 import { describeCall } from "../summary/describe.js";
 import { cut, grouped } from "../summary/text.js";
 import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";

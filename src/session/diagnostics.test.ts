@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { CUSTOM_TYPE_DIAGNOSTIC } from "../types.js";
 import { Diagnostics } from "./diagnostics.js";
+import { readOwnEntries } from "./entries.js";
 
 function entryOf(data: unknown): SessionEntry {
   return { type: "custom", id: "e1", parentId: null, timestamp: "", customType: CUSTOM_TYPE_DIAGNOSTIC, data };
@@ -33,7 +34,8 @@ describe("Diagnostics", () => {
 
   test("what the file says already is not told again after a restart", () => {
     const diagnostics = new Diagnostics();
-    diagnostics.restore([entryOf({ kind: "error", detail: "a" }), entryOf({ kind: 1 }), entryOf(null)]);
+    const entries = [entryOf({ kind: "error", detail: "a" }), entryOf({ kind: 1 }), entryOf(null)];
+    diagnostics.restore(readOwnEntries(entries));
     expect(tell(diagnostics, ["error", "a"], ["error", "b"]).fresh).toEqual([false, true]);
   });
 

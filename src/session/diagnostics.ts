@@ -1,19 +1,14 @@
 /** Troubles that are told once: in a notice while the session runs, and in its file for whoever looks later. */
-import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { CUSTOM_TYPE_DIAGNOSTIC, type DiagnosticEntryData } from "../types.js";
-import { readOwnEntry } from "./entries.js";
+import type { OwnEntry } from "./entries.js";
 
 /** Remembers what has been told. */
 export class Diagnostics {
   private readonly told = new Set<string>();
 
-  /** Takes over what the session's file already says. */
-  restore(entries: readonly SessionEntry[]): void {
-    for (const entry of entries) {
-      if (entry.type !== "custom" || entry.customType !== CUSTOM_TYPE_DIAGNOSTIC) continue;
-      const own = readOwnEntry(entry);
-      if (own?.kind === "diagnostic") this.told.add(keyOf(own.data));
-    }
+  /** Takes over what the own entries of the session's file already say. */
+  restore(entries: readonly OwnEntry[]): void {
+    for (const own of entries) if (own.kind === "diagnostic") this.told.add(keyOf(own.data));
   }
 
   /**

@@ -24,36 +24,47 @@ import {
   type SummaryToolCallRef,
   type ToolCallRecord,
 } from "../types.js";
+import type { EntryCalls } from "./index-calls.js";
 
+/** Any object: checking its keys one by one would only say again that they are strings. */
+const Arguments = Type.Unsafe<Record<string, unknown>>(Type.Object({}));
 const Count = Type.Integer({ minimum: 0 });
 const Ref = Type.String({ pattern: "^[tb][0-9]{1,7}$" });
 
-const RecordSchema = Compile(
-  Type.Object({
-    toolCallId: Type.String(),
-    toolName: Type.String(),
-    args: Type.Record(Type.String(), Type.Unknown()),
-    resultText: Type.String(),
-    isError: Type.Boolean(),
-    turnIndex: Type.Number(),
-    timestamp: Type.Number(),
-    resultTimestamp: Type.Optional(Type.Number()),
-    resultChars: Type.Optional(Count),
-    resultImages: Type.Optional(Count),
-    outcome: Type.Optional(Type.String()),
-    contentHash: Type.Optional(Type.String()),
-    spillPath: Type.Optional(Type.String()),
-    spillBytes: Type.Optional(Count),
-    spillLines: Type.Optional(Count),
-    resultPreview: Type.Optional(Type.String()),
-  }),
-);
+const RecordType = Type.Object({
+  toolCallId: Type.String(),
+  toolName: Type.String(),
+  args: Arguments,
+  resultText: Type.String(),
+  isError: Type.Boolean(),
+  turnIndex: Type.Number(),
+  timestamp: Type.Number(),
+  resultTimestamp: Type.Optional(Type.Number()),
+  resultChars: Type.Optional(Count),
+  resultImages: Type.Optional(Count),
+  outcome: Type.Optional(Type.String()),
+  contentHash: Type.Optional(Type.String()),
+  spillPath: Type.Optional(Type.String()),
+  spillBytes: Type.Optional(Count),
+  spillLines: Type.Optional(Count),
+  resultPreview: Type.Optional(Type.String()),
+});
 
-const RefSchema = Compile(
+const RefType = Type.Object({
+  shortId: Ref,
+  toolCallId: Type.String(),
+  resultTimestamp: Type.Optional(Type.Number()),
+});
+
+const RecordSchema = Compile(RecordType);
+const RefSchema = Compile(RefType);
+
+/** An index entry that is valid as a whole, as nearly all are: its data is used as it is. */
+const IndexSchema = Compile(
   Type.Object({
-    shortId: Ref,
-    toolCallId: Type.String(),
-    resultTimestamp: Type.Optional(Type.Number()),
+    toolCalls: Type.Array(RecordType),
+    refs: Type.Array(RefType),
+    backfilled: Type.Optional(Type.Literal(true)),
   }),
 );
 
@@ -133,9 +144,18 @@ const StatsSchema = Compile(
 
 const DiagnosticSchema = Compile(Type.Object({ kind: Type.String(), detail: Type.String() }));
 
+/** An index entry, read back and validated. */
+export interface IndexEntry {
+  kind: "index";
+  data: IndexEntryData;
+  rejected: number;
+  /** Its calls by key, once `callsOf` has been asked for them. */
+  calls?: EntryCalls | undefined;
+}
+
 /** One of the extension's own entries, read back and validated. */
 export type OwnEntry =
-  | { kind: "index"; data: IndexEntryData; rejected: number }
+  | IndexEntry
   | { kind: "summary"; data: SummaryEntryData }
   | { kind: "legacy-summary"; text: string; refs: SummaryToolCallRef[]; timestamp: number }
   | { kind: "alias"; data: DedupAliasEntryData }
@@ -155,6 +175,11 @@ export function readOwnEntry(entry: SessionEntry): OwnEntry | undefined {
     return readLegacySummary(entry.content, entry.details, Date.parse(entry.timestamp));
   }
   return undefined;
+}
+
+/** The extension's own entries among those of a session. */
+export function readOwnEntries(entries: readonly SessionEntry[]): OwnEntry[] {
+  return entries.flatMap((entry) => readOwnEntry(entry) ?? []);
 }
 
 function readCustom(customType: string, data: unknown): OwnEntry | undefined {
@@ -186,6 +211,7 @@ function invalid(customType: string): OwnEntry {
 
 /** An index entry with a bad record in it still gives its good ones. */
 function readIndex(data: unknown): OwnEntry {
+  if (IndexSchema.Check(data)) return { kind: "index", data, rejected: 0, calls: undefined };
   if (!isRecord(data) || !Array.isArray(data.toolCalls)) return invalid(CUSTOM_TYPE_INDEX);
   const toolCalls = valid<ToolCallRecord>(RecordSchema, data.toolCalls);
   const refs = valid<SummaryToolCallRef>(RefSchema, Array.isArray(data.refs) ? data.refs : []);

@@ -7,21 +7,15 @@ import type {
   ChainCompressionEntry,
   DedupAliasEntryData,
   FrontierEntryData,
-  IndexEntryData,
   RecoveryPointer,
-  SummaryEntryData,
   SummaryToolCallRef,
   ToolCallRecord,
 } from "../types.js";
-import type { OwnEntry } from "./entries.js";
+import { BatchSummaries, type ReadonlySummaries } from "./batch-summaries.js";
+import type { IndexEntry, OwnEntry } from "./entries.js";
+import { callsOf, type IndexedCall } from "./index-calls.js";
 import { splitLegacySummary } from "./legacy.js";
-
-/** A condensed call: its record and the ref that it answers to. */
-export interface IndexedCall {
-  occurrenceKey: string;
-  shortId: string;
-  record: ToolCallRecord;
-}
+import { PagedMap, type ReadonlyPagedMap } from "./paged-map.js";
 
 /** A result that repeats an indexed one. */
 export interface DuplicateCall {
@@ -34,14 +28,6 @@ export interface DuplicateCall {
   eager: boolean;
 }
 
-/** The summary that stands for a call. */
-export interface CallSummary {
-  /** Text for this call; empty where the batch's text stands with another call. */
-  text: string;
-  /** Ref of the call that carries the text of a batch that could not be split. */
-  carriedBy?: string;
-}
-
 /** A summary message of an earlier release, whose text now stands in the stubs of these calls. */
 export interface LegacySummary {
   text: string;
@@ -50,9 +36,9 @@ export interface LegacySummary {
 
 /** What the entries up to the last frontier say about a branch. */
 export interface CommittedState {
-  calls: ReadonlyMap<string, IndexedCall>;
+  calls: ReadonlyPagedMap<IndexedCall>;
   duplicates: ReadonlyMap<string, DuplicateCall>;
-  summaries: ReadonlyMap<string, CallSummary>;
+  summaries: ReadonlySummaries;
   legacySummaries: readonly LegacySummary[];
   /** Compressed chains by block id, in the order of their blocks; also those that were decompressed by hand. */
   chains: ReadonlyMap<string, ChainCompressionEntry>;
@@ -72,18 +58,21 @@ export interface CallLookup {
 
 /** The fold of one branch. */
 export class BranchLedger implements CommittedState {
-  readonly calls = new Map<string, IndexedCall>();
+  readonly calls = new PagedMap<IndexedCall>();
   readonly duplicates = new Map<string, DuplicateCall>();
-  readonly summaries = new Map<string, CallSummary>();
+  readonly summaries = new BatchSummaries();
   readonly legacySummaries: LegacySummary[] = [];
   readonly chains = new Map<string, ChainCompressionEntry>();
   readonly skipped = new Set<string>();
   readonly purged = new Set<string>();
   readonly pointers = new Map<string, RecoveryPointer>();
   frontier: FrontierEntryData | undefined;
-  private readonly keysByHash = new Map<string, string>();
-  private readonly stagedKeys = new Set<string>();
-  private staged: (() => void)[] = [];
+  /** Entries that wait for their frontier. */
+  private staged: OwnEntry[] = [];
+  /** Occurrences that they deal with; made when it is asked for. */
+  private stagedKeys: Set<string> | undefined;
+  /** First calls by content hash; made when a flush asks for one, and given up when it has been committed. */
+  private byHash: Map<string, IndexedCall> | undefined;
 
   constructor(private readonly lookup: CallLookup) {}
 
@@ -91,21 +80,16 @@ export class BranchLedger implements CommittedState {
   fold(own: OwnEntry): boolean {
     switch (own.kind) {
       case "index":
-        return this.foldIndex(own.data);
+        return this.foldIndex(own);
       case "alias":
-        return this.apply(
-          occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp),
-          (key) => this.commitDuplicate(key, own.data),
-          own.data.eager === true,
-        );
+        if (!own.data.eager) return this.stage(own);
+        this.commitDuplicate(own.data);
+        return true;
       case "summary":
-        this.staged.push(() => this.commitSummary(own.data));
-        return false;
       case "legacy-summary":
-        this.staged.push(() => this.commitLegacySummary(own.text, own.refs));
-        return false;
+        return this.stage(own);
       case "chain":
-        return this.foldChain(own.data);
+        return this.foldChain(own);
       case "frontier":
         this.commit(own.data);
         return true;
@@ -116,7 +100,10 @@ export class BranchLedger implements CommittedState {
 
   /** The occurrence has been dealt with, be it that its frontier is still to come. */
   has(key: string): boolean {
-    return this.calls.has(key) || this.duplicates.has(key) || this.stagedKeys.has(key);
+    if (this.calls.has(key) || this.duplicates.has(key)) return true;
+    if (this.staged.length === 0) return false;
+    this.stagedKeys ??= new Set(this.staged.flatMap(keysOf));
+    return this.stagedKeys.has(key);
   }
 
   /** Entries without a frontier stand at the end: the flush that wrote them was cut short. */
@@ -125,68 +112,83 @@ export class BranchLedger implements CommittedState {
   }
 
   findByHash(contentHash: string): IndexedCall | undefined {
-    const key = this.keysByHash.get(contentHash);
-    return key === undefined ? undefined : this.calls.get(key);
+    if (!this.byHash) {
+      this.byHash = new Map();
+      for (const call of this.calls.values()) addByHash(this.byHash, call);
+    }
+    return this.byHash.get(contentHash);
   }
 
-  /**
-   * Records and refs are taken from the branch's own entry, whatever another branch has made of the same result, so that a
-   * fork, which holds no other branch, renders alike. A spilled result must not go out whole, so its record does not wait
-   * for a frontier.
-   */
-  private foldIndex({ toolCalls, refs }: IndexEntryData): boolean {
-    const given = new Map(refs.map((ref) => [occurrenceKey(ref.toolCallId, ref.resultTimestamp), ref.shortId]));
-    const changes = toolCalls.map((record) => {
-      const key = occurrenceKey(record.toolCallId, record.resultTimestamp);
-      const commit = () => this.commitCall(key, given.get(key) ?? this.lookup.refOf(key), record);
-      return this.apply(key, commit, record.spillPath !== undefined);
-    });
-    return changes.some(Boolean);
+  /** A spilled result must not go out whole, so its record does not wait for a frontier. */
+  private foldIndex(own: IndexEntry): boolean {
+    const { toolCalls } = own.data;
+    if (!toolCalls.every(isSpilled)) this.stage(own);
+    if (!toolCalls.some(isSpilled)) return false;
+    for (const call of callsOf(own).calls) if (isSpilled(call.record)) this.commitCall(call);
+    return true;
   }
 
   /**
    * A chain waits for the frontier of the flush that compresses it, since records of its calls may come with it. One that
    * stands alone is whole: a decompress, or an entry of a release that wrote chains behind the frontier.
    */
-  private foldChain(chain: ChainCompressionEntry): boolean {
-    const commit = () => void this.chains.set(chain.blockId, chain);
-    if (this.staged.length > 0) {
-      this.staged.push(commit);
-      return false;
-    }
-    commit();
+  private foldChain(own: Extract<OwnEntry, { kind: "chain" }>): boolean {
+    if (this.staged.length > 0) return this.stage(own);
+    this.chains.set(own.data.blockId, own.data);
     return true;
   }
 
-  /** Commits at once or stages for the next frontier. True where something is committed. */
-  private apply(key: string, commit: (key: string) => void, atOnce: boolean): boolean {
-    if (atOnce) {
-      commit(key);
-      return true;
-    }
-    this.stagedKeys.add(key);
-    this.staged.push(() => commit(key));
+  /** What waits changes nothing that is committed, which is what `fold` says of it. */
+  private stage(own: OwnEntry): false {
+    this.staged.push(own);
+    this.stagedKeys = undefined;
     return false;
   }
 
   private commit(frontier: FrontierEntryData): void {
-    for (const apply of this.staged) apply();
+    for (const own of this.staged) this.commitEntry(own);
     this.staged = [];
-    this.stagedKeys.clear();
+    this.stagedKeys = undefined;
+    this.byHash = undefined;
     this.frontier = frontier;
     for (const key of frontier.skippedOccurrenceKeys ?? []) this.skipped.add(key);
     for (const key of frontier.purgedOccurrenceKeys ?? []) this.purged.add(key);
     for (const pointer of frontier.pointers ?? []) this.pointers.set(pointer.occurrenceKey, pointer);
   }
 
-  private commitCall(key: string, shortId: string | undefined, record: ToolCallRecord): void {
-    if (shortId === undefined || this.calls.has(key)) return;
-    this.calls.set(key, { occurrenceKey: key, shortId, record });
-    const hash = record.contentHash;
-    if (hash !== undefined && !this.keysByHash.has(hash)) this.keysByHash.set(hash, key);
+  private commitEntry(own: OwnEntry): void {
+    switch (own.kind) {
+      case "index":
+        for (const call of callsOf(own).calls) if (!isSpilled(call.record)) this.commitCall(call);
+        break;
+      case "alias":
+        this.commitDuplicate(own.data);
+        break;
+      case "summary":
+        this.summaries.add(own.data.occurrenceKeys, own.data);
+        break;
+      case "legacy-summary":
+        this.commitLegacySummary(own.text, own.refs);
+        break;
+      case "chain":
+        this.chains.set(own.data.blockId, own.data);
+    }
   }
 
-  private commitDuplicate(key: string, data: DedupAliasEntryData): void {
+  /**
+   * Record and ref are taken from the branch's own entry, whatever another branch has made of the same result, so that a
+   * fork, which holds no other branch, renders alike.
+   */
+  private commitCall(given: IndexedCall): void {
+    const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
+    if (!shortId || this.calls.has(given.occurrenceKey)) return;
+    const call = shortId === given.shortId ? given : { ...given, shortId };
+    this.calls.add(call.occurrenceKey, call);
+    if (this.byHash) addByHash(this.byHash, call);
+  }
+
+  private commitDuplicate(data: DedupAliasEntryData): void {
+    const key = occurrenceKey(data.newToolCallId, data.newResultTimestamp);
     const originalKey = occurrenceKey(data.originalToolCallId, data.originalResultTimestamp);
     const original =
       this.calls.get(originalKey) ?? this.duplicates.get(originalKey)?.original ?? this.lookup.originalOf(originalKey);
@@ -195,24 +197,32 @@ export class BranchLedger implements CommittedState {
     this.duplicates.set(key, { occurrenceKey: key, toolCallId, shortId, original, eager: eager === true });
   }
 
-  private commitSummary(data: SummaryEntryData): void {
-    const texts = new Map(data.parts.map((part) => [part.occurrenceKey, part.text]));
-    const carriedBy = data.parts[0]?.shortId;
-    for (const key of data.occurrenceKeys) {
-      const text = texts.get(key);
-      if (text !== undefined) this.summaries.set(key, { text });
-      else if (carriedBy !== undefined) this.summaries.set(key, { text: "", carriedBy });
-    }
-  }
-
   private commitLegacySummary(text: string, refs: readonly SummaryToolCallRef[]): void {
-    const texts = splitLegacySummary(text, refs);
-    const carriedBy = refs.at(-1)?.shortId;
     const occurrenceKeys = refs.map((ref) => occurrenceKey(ref.toolCallId, ref.resultTimestamp));
-    for (const [i, key] of occurrenceKeys.entries()) {
-      const own = texts[i];
-      this.summaries.set(key, own === undefined && carriedBy ? { text: "", carriedBy } : { text: own ?? "" });
-    }
+    const texts = splitLegacySummary(text, refs);
+    const parts = refs.flatMap(({ shortId }, i) => {
+      const [key, own] = [occurrenceKeys[i], texts[i]];
+      return key === undefined || own === undefined ? [] : [{ shortId, occurrenceKey: key, text: own }];
+    });
+    this.summaries.add(occurrenceKeys, { parts });
     this.legacySummaries.push({ text, occurrenceKeys });
   }
+}
+
+function isSpilled(record: ToolCallRecord): boolean {
+  return record.spillPath !== undefined;
+}
+
+function addByHash(calls: Map<string, IndexedCall>, call: IndexedCall): void {
+  const hash = call.record.contentHash;
+  if (hash !== undefined && !calls.has(hash)) calls.set(hash, call);
+}
+
+/** The occurrences that a staged entry deals with. */
+function keysOf(own: OwnEntry): string[] {
+  if (own.kind === "alias") return [occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp)];
+  if (own.kind !== "index") return [];
+  return own.data.toolCalls
+    .filter((record) => !isSpilled(record))
+    .map((record) => occurrenceKey(record.toolCallId, record.resultTimestamp));
 }

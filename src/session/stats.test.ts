@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { CUSTOM_TYPE_STATS, type StatsEntryData } from "../types.js";
+import { readOwnEntries } from "./entries.js";
 import { SummarizerStats } from "./stats.js";
 
 const USAGE = { inputTokens: 100, outputTokens: 10, cost: 0.25 };
@@ -74,7 +75,7 @@ describe("SummarizerStats", () => {
 
     append("other-extension", { callCount: 99 });
     const restarted = new SummarizerStats();
-    restarted.restore(entries);
+    restarted.restore(readOwnEntries(entries));
     expect(restarted.current).toEqual(stats.current);
     restarted.save(append);
     expect(entries).toHaveLength(3);
@@ -88,7 +89,7 @@ describe("SummarizerStats", () => {
     stats.add(USAGE, true);
     stats.save(append);
     const restarted = new SummarizerStats();
-    restarted.restore(entries);
+    restarted.restore(readOwnEntries(entries));
     restarted.add(USAGE, true);
     expect(entries).toMatchObject([{ data: { callCount: 1 } }]);
   });
@@ -97,7 +98,7 @@ describe("SummarizerStats", () => {
     const { entries, append } = recorder();
     append(CUSTOM_TYPE_STATS, { callCount: "many" });
     const stats = new SummarizerStats();
-    stats.restore(entries);
+    stats.restore(readOwnEntries(entries));
     expect(stats.current.callCount).toBe(0);
   });
 });

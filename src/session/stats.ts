@@ -1,7 +1,6 @@
 /** What the summariser has used in this session, all told. */
-import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { CUSTOM_TYPE_STATS, type StatsEntryData, type SummaryUsage } from "../types.js";
-import { readOwnEntry } from "./entries.js";
+import type { OwnEntry } from "./entries.js";
 
 /** Running totals; each stats entry holds the totals at its time, so the last one is all that a restart needs. */
 export class SummarizerStats {
@@ -14,14 +13,10 @@ export class SummarizerStats {
   };
   private unsaved = false;
 
-  /** Takes over the last totals of the session's file. */
-  restore(entries: readonly SessionEntry[]): void {
-    const isOurs = (entry: SessionEntry) => entry.type === "custom" && entry.customType === CUSTOM_TYPE_STATS;
-    const valid = entries
-      .filter(isOurs)
-      .map(readOwnEntry)
-      .findLast((own) => own?.kind === "stats");
-    if (valid?.kind === "stats") this.totals = { ...valid.data };
+  /** Takes over the last totals among the own entries of the session's file. */
+  restore(entries: readonly OwnEntry[]): void {
+    const last = entries.findLast((own) => own.kind === "stats");
+    if (last) this.totals = { ...last.data };
   }
 
   /** Counts one call of the summariser. */
