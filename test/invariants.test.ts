@@ -16,16 +16,23 @@ import {
 import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
 import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
+/** A flush after each closing reply, whatever it costs. */
+const CLOSING = { summarizerModel: "none", minBatchChars: 0, pruneOn: "agent-message" } as const;
+
 const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
-  { name: "agent-message", settings: { summarizerModel: "none", minBatchChars: 200, pruneOn: "agent-message" } },
+  { name: "agent-message", settings: { ...CLOSING, minBatchChars: 200 } },
   { name: "cache-aware", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "cache-aware" } },
   { name: "every-turn", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" } },
-  { name: "one batch a run", settings: { summarizerModel: "none", minBatchChars: 0, batchingMode: "agent-message" } },
+  {
+    name: "one batch a run",
+    settings: { ...CLOSING, batchingMode: "agent-message" },
+  },
   {
     name: "chains",
     settings: {
       summarizerModel: "none",
       minBatchChars: 200,
+      pruneOn: "agent-message",
       chainCompression: { rollingWindow: 0, batchSize: 0 },
       protectedTools: ["todoread"],
       protectedPaths: ["**/skills/**/*.md"],
@@ -33,7 +40,7 @@ const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
   },
   {
     name: "chains behind a window",
-    settings: { summarizerModel: "none", minBatchChars: 0, chainCompression: { rollingWindow: 1, batchSize: 1 } },
+    settings: { ...CLOSING, chainCompression: { rollingWindow: 1, batchSize: 1 } },
   },
   {
     name: "every kind of condensing at its strongest",
@@ -50,9 +57,9 @@ const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
   },
   {
     name: "recent turns protected",
-    settings: { summarizerModel: "none", minBatchChars: 0, turnProtection: { enabled: true, turns: 2 } },
+    settings: { ...CLOSING, turnProtection: { enabled: true, turns: 2 } },
   },
-  { name: "a branch that lags behind", settings: { summarizerModel: "none", minBatchChars: 200 }, lag: true },
+  { name: "a branch that lags behind", settings: { ...CLOSING, minBatchChars: 200 }, lag: true },
 ];
 
 /** Plays a generated conversation and gives the session and its requests. */

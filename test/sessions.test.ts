@@ -18,9 +18,15 @@ import { STEP_KINDS, type Walk, walkArbitrary } from "./support/walk-plan.js";
 
 const CHAINS = { rollingWindow: 0, batchSize: 0 };
 const SETTINGS: readonly Settings[] = [
-  { summarizerModel: "none", minBatchChars: 200 },
+  { summarizerModel: "none", minBatchChars: 200, pruneOn: "agent-message" },
   { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" },
-  { summarizerModel: "none", minBatchChars: 200, chainCompression: CHAINS, protectedTools: ["edit"] },
+  {
+    summarizerModel: "none",
+    minBatchChars: 200,
+    pruneOn: "agent-message",
+    chainCompression: CHAINS,
+    protectedTools: ["edit"],
+  },
   {
     summarizerModel: "none",
     minBatchChars: 0,
@@ -31,7 +37,7 @@ const SETTINGS: readonly Settings[] = [
     protectTags: true,
     chainCompression: { rollingWindow: 1, batchSize: 0 },
   },
-  { summarizerModel: "default", minBatchChars: 200, chainCompression: CHAINS },
+  { summarizerModel: "default", minBatchChars: 200, pruneOn: "agent-message", chainCompression: CHAINS },
   { summarizerModel: "default", minBatchChars: 0, pruneOn: "every-turn", summarizerConcurrency: 1 },
 ];
 
