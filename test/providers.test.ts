@@ -85,6 +85,7 @@ function cover(coverage: Coverage, { sent }: RenderedRequest, api: Protocol, pay
 
 const STRONGEST = {
   summarizerModel: "none",
+  pruneOn: "agent-message" as const,
   minBatchChars: 0,
   spillThreshold: 4_096,
   spillPreviewBytes: 300,
