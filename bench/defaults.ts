@@ -46,6 +46,9 @@ const CHOICES = [
   "pruneOn=cache-aware,condenseArgs.enabled=off",
 ];
 
+/** Short sessions are summed up, as a single one says little: its last outputs come to nothing or weigh much. */
+const SHORT_SESSIONS = 20;
+
 /** Several meters for one play: where nothing is decided by prices, all of them see the same requests. */
 class MeterGroup implements Meter {
   constructor(private readonly meters: readonly [CostMeter, ...CostMeter[]]) {}
@@ -74,7 +77,8 @@ class MeterGroup implements Meter {
 
 interface Work {
   name: string;
-  recording: Recording;
+  /** One session, or several that are summed up. */
+  recordings: readonly Recording[];
   compactions: "recorded" | "simulated";
   scale: Scale;
 }
@@ -117,7 +121,9 @@ async function main(): Promise<void> {
 
 function madeUp(name: string): Work {
   const scale = { factor: 1, baseTokens: 2_600 };
-  return { name, recording: recordingOf(workload(name)), compactions: "simulated", scale };
+  const seeds = Array.from({ length: name === "short" ? SHORT_SESSIONS : 1 }, (_, i) => i + 1);
+  const recordings = seeds.map((seed) => recordingOf(workload(name, seed)));
+  return { name, recordings, compactions: "simulated", scale };
 }
 
 async function recorded(file: string): Promise<Work> {
@@ -133,7 +139,7 @@ async function recorded(file: string): Promise<Work> {
       if (tokens > 0) points.push({ estimated: meter.requests.at(-1)?.tokens ?? 0, recorded: tokens });
     },
   });
-  return { name: "recorded", recording, compactions: "recorded", scale: fitScale(points) };
+  return { name: "recorded", recordings: [recording], compactions: "recorded", scale: fitScale(points) };
 }
 
 /** Cost of a choice as a share of `raw`, for each profile. */
@@ -164,16 +170,21 @@ async function costs(
   condensed: Condensing | undefined,
   profiles: readonly PriceProfile[],
 ): Promise<Outcome[]> {
-  const { recording, scale } = work;
-  const [first, ...others] = profiles.map((profile) => meterFor(scale, profile));
-  if (!first) return [];
-  const meters = [first, ...others] as const;
   const compactions = condensed ? "simulated" : work.compactions;
-  await play({ recording, meter: new MeterGroup([...meters]), compactions, condensing: condensed });
-  return meters.map((meter) => ({
-    cost: [...meter.requests, ...meter.sideCalls].reduce((sum, { cost }) => sum + cost, 0),
-    compactions: meter.compactions.length,
-  }));
+  const sums = profiles.map((): Outcome => ({ cost: 0, compactions: 0 }));
+  for (const recording of work.recordings) {
+    const [first, ...others] = profiles.map((profile) => meterFor(work.scale, profile));
+    if (!first) continue;
+    const meters = [first, ...others] as const;
+    await play({ recording, meter: new MeterGroup([...meters]), compactions, condensing: condensed });
+    for (const [i, meter] of meters.entries()) {
+      const sum = sums[i];
+      if (!sum) continue;
+      sum.cost += [...meter.requests, ...meter.sideCalls].reduce((all, { cost }) => all + cost, 0);
+      sum.compactions += meter.compactions.length;
+    }
+  }
+  return sums;
 }
 
 function meterFor(scale: Scale, profile: PriceProfile | undefined): CostMeter {

@@ -64,7 +64,7 @@ async function main(): Promise<void> {
     env: { PATH: [dirname(rgPath), process.env.PATH].join(delimiter) },
   };
   try {
-    say(`pi ${VERSIONS[host]}, mechanical digest, condensing after each closing reply\n`);
+    say(`pi ${VERSIONS[host]}, shipped settings but for the mechanical digest\n`);
     const run = await runPi(host, {
       ...options,
       settings,
