@@ -3,16 +3,17 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { type CondensingDecision, settingsFor } from "./cache-aware.js";
 import { CacheWatch, type CondensingQuestion } from "./cache-watch.js";
-import { estimateTokens } from "./context-metrics.js";
+import { fitsWindow } from "./context-metrics.js";
 import { batchesToSummarize, type FlushReport } from "./flush.js";
 import { type FlushRequest, FlushRunner } from "./flush-runner.js";
 import { type HostOutlet, type HostSnapshot, recordUsage } from "./host.js";
 import { chooseSummarizer } from "./host-models.js";
-import { contentChars, isAnswer, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
+import { isAnswer, isAssistant } from "./messages.js";
 import type { Notices } from "./notices.js";
 import { spillOversized } from "./oversized.js";
 import { createProtection, type Protection, protectedTurnsOf } from "./protection.js";
 import { pruneMessages } from "./pruner.js";
+import { usageAsSent } from "./render/usage.js";
 import { RenderMemo } from "./render-memo.js";
 import { BudgetWatch } from "./session/budget-watch.js";
 import { SessionState } from "./session-state.js";
@@ -25,9 +26,6 @@ export const BUDGET_WAIT_MS = 60_000;
 
 /** Milliseconds that a request waits for a flush whose summaries ought to be ready. */
 const READY_WAIT_MS = 250;
-
-/** Tokens of a window that are left for the system prompt, the tools and the answer; pi's own reserve. */
-const WINDOW_RESERVE = 16_384;
 
 /** The lists of messages that the host is about to summarise. */
 export interface CompactionLists {
@@ -214,18 +212,8 @@ export class SessionRun {
     void this.flush(host, { ...work, mustFree: true });
   }
 
-  /** Behind the last reply the host counts what is stored, but a spilled result leaves as its stub. */
   private usage(host: HostSnapshot, messages: readonly AgentMessage[]): ContextUsage | undefined {
-    const usage = host.usage();
-    if (!usage || usage.tokens === null) return usage;
-    const { replacements } = this.state.plan(this.settings());
-    let saved = 0;
-    for (const message of messages.slice(lastAnswerIndex(messages) + 1)) {
-      if (!isToolResult(message)) continue;
-      const replacement = replacements.get(occurrenceKey(message.toolCallId, message.timestamp));
-      if (replacement?.eager) saved += Math.max(0, contentChars(message.content) - replacement.text.length);
-    }
-    return { ...usage, tokens: Math.max(0, usage.tokens - Math.floor(saved / 4)) };
+    return usageAsSent(host.usage(), messages, this.state.plan(this.settings()));
   }
 
   /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
@@ -312,8 +300,7 @@ export class SessionRun {
   }
 
   private fits(host: HostSnapshot, messages: readonly AgentMessage[]): boolean {
-    const window = host.model?.contextWindow;
-    return window === undefined || estimateTokens(messages) <= window - Math.min(WINDOW_RESERVE, window / 4);
+    return fitsWindow(messages, host.model?.contextWindow);
   }
 
   /** Condenses all that has been seen with the digest, every closed chain too: a model would take too long now. */

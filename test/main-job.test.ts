@@ -187,7 +187,7 @@ describe.each(HOSTS)("print mode on %s", (host) => {
       const result = await run(host, {
         folders: folders(),
         prompts: ["look at the app", "go on", "and now?"],
-        settings: { contextPrune: { summarizerModel: "scripted/sum" } },
+        settings: { contextPrune: { summarizerModel: "scripted/sum", pruneOn: "agent-message" } },
         script: {
           replies: [
             { calls: [call("read", { path: "src/app.ts" }, "call_app")] },

@@ -44,6 +44,7 @@ describe.each(HOSTS)("recovery grace on the %s host", (host) => {
       settings: {
         contextPrune: {
           summarizerModel: "scripted/sum",
+          pruneOn: "agent-message",
           recoveryGraceTurns: GRACE,
           chainCompression: { enabled: false },
         },

@@ -50,7 +50,7 @@ const SIGHTS: readonly string[] = [
   ...["move", "fork", "compact", "reload", "kill", "crash", "settings", "flush", "answer", "play"].map(
     (kind) => `${kind} within a flush`,
   ),
-  ...["nothing-to-clear", "window-pressure", "cold-cache", "pays", "does-not-pay", "gathers-more"].map(
+  ...["nothing-to-clear", "window-pressure", "cold-cache", "pays", "does-not-pay"].map(
     (reason) => `decision: ${reason}`,
   ),
 ];

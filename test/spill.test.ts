@@ -454,7 +454,7 @@ describe.each(HOSTS)("an oversized result in a session of the %s host", (host) =
     open = await openSession(host, {
       folders,
       extensionPaths: [PRODUCT_ENTRY, BIG_OUTPUT],
-      settings: { contextPrune: { summarizerModel: "none" } },
+      settings: { contextPrune: { summarizerModel: "none", pruneOn: "agent-message" } },
       replies: [
         { calls: [big("call_big")] },
         { calls: [call("bash", { command: "echo on" }, "call_bash")] },
@@ -485,7 +485,7 @@ class Conversation {
   private now = 1_772_000_000_000;
 
   constructor(settings: Settings = {}, lag = false) {
-    const agentDir = agentDirWith({ summarizerModel: "none", ...settings });
+    const agentDir = agentDirWith({ summarizerModel: "none", pruneOn: "agent-message", ...settings });
     this.session = new SimulatedSession(agentDir, new EntryTree(this.dir), lag);
     this.say("user");
   }

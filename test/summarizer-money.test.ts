@@ -69,7 +69,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
       extensionPaths: [PRODUCT_ENTRY],
       factories: [(pi) => void pi.events.on("cost:external", (event) => void events.push(event as CostEvent))],
       ...(more.folders ? {} : { files: FILES }),
-      settings: { contextPrune: { summarizerModel: "scripted/sum", ...settings } },
+      settings: { contextPrune: { summarizerModel: "scripted/sum", pruneOn: "agent-message", ...settings } },
       script: { models: [{ id: "main" }, SUM], repliesOf: { sum: summaries } },
       ...more,
     });
