@@ -86,7 +86,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
     const session = await openSession(host, {
       extensionPaths: [...extensions, PRODUCT_ENTRY, SHOT_TOOL],
       files: FILES,
-      settings: { contextPrune: { summarizerModel: "none", ...contextPrune } },
+      settings: { contextPrune: { summarizerModel: "none", pruneOn: "agent-message", ...contextPrune } },
       ui: recordingUi(notices),
       replies,
     });
@@ -169,7 +169,12 @@ describe.each(HOSTS)("on the %s host", (host) => {
         extensionPaths: [PRODUCT_ENTRY],
         files: FILES,
         settings: {
-          contextPrune: { summarizerModel: "scripted/sum", protectTags: true, chainCompression: NO_CHAINS },
+          contextPrune: {
+            summarizerModel: "scripted/sum",
+            pruneOn: "agent-message",
+            protectTags: true,
+            chainCompression: NO_CHAINS,
+          },
         },
         script: { replies: replies(), rules: [{ model: "sum", reply: { text: "[1] Lines of a and b." } }] },
       });

@@ -103,7 +103,7 @@ class Trial {
   constructor(settings: Settings, usage?: HostSnapshot["usage"]) {
     const models = { ...this.models.host(), ...(usage ? { usage } : {}) };
     // Every result stands by itself, to be looked at.
-    const agentDir = agentDirWith({ ...settings, chainCompression: { enabled: false } });
+    const agentDir = agentDirWith({ pruneOn: "agent-message", ...settings, chainCompression: { enabled: false } });
     this.session = new SimulatedSession(agentDir, new EntryTree(), false, models);
     if (usage) this.session.host.usage = usage;
   }

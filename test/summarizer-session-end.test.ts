@@ -20,7 +20,7 @@ const FILES = {
   "a.ts": Array.from({ length: 150 }, (_, i) => `export const a${i} = ${i};`).join("\n"),
   "b.ts": Array.from({ length: 150 }, (_, i) => `export const b${i} = ${i};`).join("\n"),
 };
-const SETTINGS = { contextPrune: { summarizerModel: "scripted/sum" } };
+const SETTINGS = { contextPrune: { summarizerModel: "scripted/sum", pruneOn: "agent-message" } };
 const read = (path: string): ScriptedReply => ({ calls: [{ name: "read", arguments: { path } }] });
 
 /** Kinds of our own entries in a session file, or in what is held of it. */

@@ -101,7 +101,14 @@ describe.each(HOSTS)("on the %s host", (host) => {
         },
       ],
       files: FILES,
-      settings: { contextPrune: { summarizerModel: "scripted/sum", protectedTools: ["todoread"], ...settings } },
+      settings: {
+        contextPrune: {
+          summarizerModel: "scripted/sum",
+          pruneOn: "agent-message",
+          protectedTools: ["todoread"],
+          ...settings,
+        },
+      },
       script: { replies, repliesOf: { sum: Array.from({ length: 20 }, () => summariser.reply) } },
     });
     open.push(session);

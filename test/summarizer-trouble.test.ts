@@ -237,6 +237,7 @@ async function prepare(
     settings: {
       contextPrune: {
         summarizerModel: `${PROVIDER_OF[protocol]}/${tag}`,
+        pruneOn: "agent-message",
         summarizerIdleTimeoutMs: IDLE_MS,
         summarizerMaxTimeoutMs: MAX_MS,
       },
