@@ -115,7 +115,11 @@ await picturesOf({ theme: "dark", contextPrune: SETTINGS }, scriptWith(), async 
   await terminal.see("Pruner settings");
   await terminal.press("Down", "Down", "Down", "Down");
   await take("settings");
-  await terminal.press("Escape");
+});
+
+// The tree wants a chain, whatever it costs.
+const CLOSING = { ...SETTINGS, pruneOn: "agent-message" };
+await picturesOf({ theme: "dark", contextPrune: CLOSING }, scriptWith(), async (terminal, take) => {
   await terminal.submit("/pruner tree");
   await terminal.see("Condensed: ");
   await terminal.press(...Array.from({ length: 12 }, () => "Up"), "Right", "Down", "Down", "Down", "Down");

@@ -91,7 +91,6 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "/login": { by: "test/terminal/screens.test.ts" },
   "/compact": { by: "test/terminal/screens.test.ts" },
   "/reload": { by: "test/terminal/screens.test.ts" },
-  "PROPERTY_RUNS=5000": { by: "test/invariants.test.ts", as: "process.env.PROPERTY_RUNS" },
   "PI_CACHE_RETENTION=long": { by: "test/cache-aware.test.ts", as: 'process.env.PI_CACHE_RETENTION = "long"' },
 };
 
@@ -234,7 +233,11 @@ describe("run as it stands in the documents,", () => {
 describe("/pruner in the documents", () => {
   // Values for what stands in brackets.
   const values: Readonly<Record<string, string>> = { "[name]": "none", "[level]": "low" };
-  const settings = { summarizerModel: "none", chainCompression: { rollingWindow: 1, batchSize: 1 } };
+  const settings = {
+    summarizerModel: "none",
+    pruneOn: "agent-message" as const,
+    chainCompression: { rollingWindow: 1, batchSize: 1 },
+  };
   const played = new EntryTree(place, "recorded");
 
   beforeAll(async () => {

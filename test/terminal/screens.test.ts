@@ -20,6 +20,9 @@ afterEach(() => {
   folders = undefined;
 });
 
+/** Condenses after each reply, whatever it costs. */
+const CLOSING = { summarizerModel: "none", pruneOn: "agent-message" };
+
 async function start(
   host: Host,
   contextPrune: Record<string, unknown>,
@@ -197,7 +200,7 @@ for (const host of HOSTS) {
     ])(
       "$columns columns, $theme theme: every screen stands whole",
       async ({ columns, theme }) => {
-        const running = await start(host, { summarizerModel: "none" }, { columns, rows: 30, theme });
+        const running = await start(host, CLOSING, { columns, rows: 30, theme });
         await play(running, 2);
         for (const [command, title, content] of [
           ["/pruner settings", "Pruner settings", "→ Condensing"],

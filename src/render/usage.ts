@@ -1,0 +1,27 @@
+/** How full the context is, counted as it is sent. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey } from "../messages.js";
+import type { RenderPlan } from "./plan.js";
+
+/** As pi's own estimate has it. */
+const CHARS_PER_TOKEN = 4;
+
+/**
+ * The host's figure for `messages` without what leaves as a stub from the first request on: behind the last reply, which
+ * the provider has counted, the host counts what is stored.
+ */
+export function usageAsSent(
+  usage: ContextUsage | undefined,
+  messages: readonly AgentMessage[],
+  { replacements }: Pick<RenderPlan, "replacements">,
+): ContextUsage | undefined {
+  if (!usage || usage.tokens === null) return usage;
+  let saved = 0;
+  for (const message of messages.slice(lastAnswerIndex(messages) + 1)) {
+    if (!isToolResult(message)) continue;
+    const replacement = replacements.get(occurrenceKey(message.toolCallId, message.timestamp));
+    if (replacement?.eager) saved += Math.max(0, contentChars(message.content) - replacement.text.length);
+  }
+  return { ...usage, tokens: Math.max(0, usage.tokens - Math.floor(saved / CHARS_PER_TOKEN)) };
+}
