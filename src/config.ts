@@ -5,7 +5,7 @@
  * setting is described in one place. A new setting is a field of `ContextPruneConfig` and a row here; the compiler asks
  * for the row. A nested group of the interface is addressed by dotted keys (`group.field`).
  */
-import type { Setting, SettingKeyOf, SettingValue } from "./settings-rows.js";
+import type { Setting, SettingKeyOf, SettingPreset, SettingValue } from "./settings-rows.js";
 import { defineSettings, type ResolvedConfig, type SettingResult, type SettingsTable } from "./settings-table.js";
 import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.js";
 
@@ -62,10 +62,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: "default",
     expected: "default (the session's model), none (digests without a model) or provider/model",
     isValid: isModelChoice,
-    presets: [
-      { value: "default", label: "The session's model" },
-      { value: "none", label: "No model: mechanical digests" },
-    ],
+    presets: labelled(["default", "The session's model"], ["none", "No model: mechanical digests"]),
     label: "Summariser model",
     group: "Summaries",
     help: "Model that writes the summaries: default (the session's), provider/model, or none for free offline digests.",
@@ -91,12 +88,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 20_000,
     min: 1_000,
     max: 600_000,
-    presets: [
-      { value: "10000", label: "10 s" },
-      { value: "20000", label: "20 s" },
-      { value: "60000", label: "1 min" },
-      { value: "180000", label: "3 min" },
-    ],
+    presets: labelled(["10000", "10 s"], ["20000", "20 s"], ["60000", "1 min"], ["180000", "3 min"]),
     label: "Summariser idle limit",
     group: "Summaries",
     help: "Milliseconds without a sign of life after which a summariser call is given up. Raise it for slow local models.",
@@ -106,11 +98,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 180_000,
     min: 1_000,
     max: 3_600_000,
-    presets: [
-      { value: "60000", label: "1 min" },
-      { value: "180000", label: "3 min" },
-      { value: "600000", label: "10 min" },
-    ],
+    presets: labelled(["60000", "1 min"], ["180000", "3 min"], ["600000", "10 min"]),
     label: "Summariser time limit",
     group: "Summaries",
     help: "Milliseconds that one summariser call may take in all.",
@@ -120,11 +108,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 2,
     min: 1,
     max: 16,
-    presets: [
-      { value: "1", label: "1 (local model)" },
-      { value: "2", label: "2" },
-      { value: "4", label: "4" },
-    ],
+    presets: labelled(["1", "1 (local model)"], ["2", "2"], ["4", "4"]),
     label: "Summariser calls at once",
     group: "Summaries",
     help: "Summariser calls that may run at the same time.",
@@ -134,12 +118,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 1_000,
     min: 0,
     max: 10_000_000,
-    presets: [
-      { value: "0", label: "0 (condense everything)" },
-      { value: "1000", label: "1,000" },
-      { value: "5000", label: "5,000" },
-      { value: "20000", label: "20,000" },
-    ],
+    presets: labelled(["0", "0 (condense everything)"], ["1000", "1,000"], ["5000", "5,000"], ["20000", "20,000"]),
     label: "Smallest batch",
     group: "What is condensed",
     help: "Characters of tool output below which a batch is left as it is.",
@@ -154,10 +133,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
   protectedTools: {
     kind: "list",
     default: [],
-    presets: [
-      { value: "none", label: "None (default)" },
-      { value: "todowrite, todoread", label: "todowrite, todoread" },
-    ],
+    presets: labelled(["none", "None (default)"], ["todowrite, todoread", "todowrite, todoread"]),
     label: "Protected tools",
     group: "What is condensed",
     help: "Tools whose output is never condensed and never sent to a summariser.",
@@ -182,11 +158,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 400,
     min: 100,
     max: 1_000_000,
-    presets: [
-      { value: "400", label: "400" },
-      { value: "1000", label: "1,000" },
-      { value: "4000", label: "4,000" },
-    ],
+    presets: labelled(["400", "400"], ["1000", "1,000"], ["4000", "4,000"]),
     label: "Shortest argument",
     group: "What is condensed",
     help: "Characters from which a string in the arguments is replaced.",
@@ -203,11 +175,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 2,
     min: 0,
     max: 1_000,
-    presets: [
-      { value: "0", label: "0" },
-      { value: "2", label: "2" },
-      { value: "5", label: "5" },
-    ],
+    presets: labelled(["0", "0"], ["2", "2"], ["5", "5"]),
     label: "Age of failed calls",
     group: "What is condensed",
     help: "User turns after which a failed call is old enough.",
@@ -217,10 +185,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 500,
     min: 100,
     max: 1_000_000,
-    presets: [
-      { value: "500", label: "500" },
-      { value: "2000", label: "2,000" },
-    ],
+    presets: labelled(["500", "500"], ["2000", "2,000"]),
     label: "Shortest argument of failed calls",
     group: "What is condensed",
     help: "Characters from which a string in the arguments of a failed call is replaced.",
@@ -230,11 +195,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 3,
     min: 0,
     max: 1_000,
-    presets: [
-      { value: "1", label: "1" },
-      { value: "3", label: "3" },
-      { value: "10", label: "10" },
-    ],
+    presets: labelled(["1", "1"], ["3", "3"], ["10", "10"]),
     label: "Recovered output stays for",
     group: "What is condensed",
     help: "User turns for which output that the model asked back stays as it is.",
@@ -251,11 +212,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 4,
     min: 1,
     max: 1_000,
-    presets: [
-      { value: "1", label: "1" },
-      { value: "4", label: "4" },
-      { value: "10", label: "10" },
-    ],
+    presets: labelled(["1", "1"], ["4", "4"], ["10", "10"]),
     label: "Recent turns",
     group: "What is condensed",
     help: "How many of the latest user turns are left alone.",
@@ -272,11 +229,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: null,
     min: 1,
     max: 1_000,
-    presets: [
-      { value: "off", label: "Off (default)" },
-      { value: "20", label: "20" },
-      { value: "100", label: "100" },
-    ],
+    presets: labelled(["off", "Off (default)"], ["20", "20"], ["100", "100"]),
     label: "Images in a request",
     group: "What is condensed",
     help: "Most images that a request carries; the oldest go first. Holds also while the pruner is off.",
@@ -293,12 +246,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 3,
     min: 0,
     max: 1_000,
-    presets: [
-      { value: "1", label: "1" },
-      { value: "3", label: "3" },
-      { value: "5", label: "5" },
-      { value: "10", label: "10" },
-    ],
+    presets: labelled(["1", "1"], ["3", "3"], ["5", "5"], ["10", "10"]),
     label: "Chains that stand as they are",
     group: "Chains",
     help: "Newest closed chains that are never compressed.",
@@ -308,12 +256,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 3,
     min: 0,
     max: 1_000,
-    presets: [
-      { value: "1", label: "1" },
-      { value: "3", label: "3" },
-      { value: "5", label: "5" },
-      { value: "8", label: "8" },
-    ],
+    presets: labelled(["1", "1"], ["3", "3"], ["5", "5"], ["8", "8"]),
     label: "Chains compressed together",
     group: "Chains",
     help: "Chains that gather behind the window before they are compressed at once. Each time rewrites the cached prompt.",
@@ -337,12 +280,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 65_536,
     min: 4_096,
     max: 1_000_000_000,
-    presets: [
-      { value: "16384", label: "16,384" },
-      { value: "65536", label: "65,536" },
-      { value: "262144", label: "262,144" },
-      { value: "1000000", label: "1,000,000" },
-    ],
+    presets: labelled(["16384", "16,384"], ["65536", "65,536"], ["262144", "262,144"], ["1000000", "1,000,000"]),
     label: "Oversized result",
     group: "Oversized output and budgets",
     help: "Characters from which a single result is written to a file at once and stands as a preview.",
@@ -352,11 +290,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: 2_048,
     min: 0,
     max: 65_536,
-    presets: [
-      { value: "512", label: "512" },
-      { value: "2048", label: "2,048" },
-      { value: "8192", label: "8,192" },
-    ],
+    presets: labelled(["512", "512"], ["2048", "2,048"], ["8192", "8,192"]),
     label: "Preview",
     group: "Oversized output and budgets",
     help: "Bytes of such a result that stay in the context.",
@@ -372,12 +306,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
   budgetTurnDelta: {
     kind: "fraction",
     default: null,
-    presets: [
-      { value: "off", label: "Off (default)" },
-      { value: "0.1", label: "10%" },
-      { value: "0.15", label: "15%" },
-      { value: "0.25", label: "25%" },
-    ],
+    presets: labelled(["off", "Off (default)"], ["0.1", "10%"], ["0.15", "15%"], ["0.25", "25%"]),
     label: "Flush after a jump",
     group: "Oversized output and budgets",
     help: "Share of the context window that one turn has to add for everything finished to be condensed.",
@@ -387,11 +316,7 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: null,
     min: 1_000,
     max: 100_000_000,
-    presets: [
-      { value: "off", label: "Off (default)" },
-      { value: "100000", label: "100,000" },
-      { value: "200000", label: "200,000" },
-    ],
+    presets: labelled(["off", "Off (default)"], ["100000", "100,000"], ["200000", "200,000"]),
     label: "Flush at a number of tokens",
     group: "Oversized output and budgets",
     help: "Tokens in the context from which everything finished is condensed, for very large windows.",
@@ -444,6 +369,11 @@ export function checkSetting(key: string, value: unknown): SettingResult {
 /** See `SettingsTable.format`. */
 export function formatSetting(key: string, value: SettingValue): string {
   return SETTINGS_TABLE.format(key, value);
+}
+
+/** Presets from their texts and labels. */
+function labelled(...presets: [value: string, label: string][]): SettingPreset[] {
+  return presets.map(([value, label]) => ({ value, label }));
 }
 
 /** Whether the text can name a summariser: model ids may hold slashes, colons and inner spaces. */
