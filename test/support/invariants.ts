@@ -70,7 +70,9 @@ export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: S
   const chains = bodies.filter((text) => text.startsWith("<compressed-chain "));
   if (chains.length === 0) return [];
   // In a line of the list, or at the head of an output that was kept in the chain and has been spilled since.
-  const listed = chains.flatMap((text) => [...text.matchAll(/^(?:- |\[)(t\d+) /gm)].map((match) => match[1] ?? ""));
+  const listed = chains.flatMap((text) =>
+    [...text.matchAll(/^(?:- (\S+) |\[(t\d+) condensed)/gm)].map(([, name, kept]) => name ?? kept ?? ""),
+  );
   const given = [...new Set(listed)].flatMap((ref) => {
     const recovery = recover(ref, sources);
     return recovery.kind === "found" ? recovery.outputs : [];
