@@ -301,15 +301,17 @@ export class FlushRunner {
   } {
     const { state } = this;
     const messages = state.messages();
-    const keysOf = (part: readonly AgentMessage[]) =>
-      new Set(part.filter(isToolResult).map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
-    const keys = keysOf(messages);
-    const answered = keysOf(messages.slice(0, lastAnswerIndex(messages) + 1));
+    const answered = new Set(
+      messages
+        .slice(0, lastAnswerIndex(messages) + 1)
+        .filter(isToolResult)
+        .map((result) => occurrenceKey(result.toolCallId, result.timestamp)),
+    );
     const hasMoved = movesAtStart !== state.moves;
-    const isHere = (key: string) => !hasMoved || keys.has(key);
+    const isAnswered = (key: string) => !hasMoved || answered.has(key);
     return {
-      isCurrent: (key) => isHere(key) && !state.indexer.isSummarized(key),
-      isCurrentRange: (range) => !hasMoved || range.occurrenceKeys.every((key) => answered.has(key)),
+      isCurrent: (key) => isAnswered(key) && !state.indexer.isSummarized(key),
+      isCurrentRange: (range) => range.occurrenceKeys.every(isAnswered),
     };
   }
 }
