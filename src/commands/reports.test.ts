@@ -92,7 +92,9 @@ describe("nextTrigger", () => {
   test("names the event, and the nearest budget in tokens", () => {
     const closing = { ...DEFAULT_CONFIG, pruneOn: "agent-message" as const };
     expect(nextTrigger(closing, { usage })).toBe("the next closing reply (84,000 of 200,000 tokens now)");
-    expect(nextTrigger(DEFAULT_CONFIG, { usage })).toStartWith("condensing costs less than going on (84,000");
+    expect(nextTrigger(DEFAULT_CONFIG, { usage })).toStartWith(
+      "as soon as condensing costs less than going on (84,000",
+    );
     const config = { ...closing, autoBudgetThreshold: 0.8, autoBudgetTokens: 150_000, budgetTurnDelta: 0.1 };
     expect(nextTrigger(config, { usage })).toBe(
       "the next closing reply, or 150,000 tokens in the context, or a turn that adds 20,000 tokens (84,000 of 200,000 tokens now)",
@@ -104,7 +106,7 @@ describe("nextTrigger", () => {
     const unknown = () => ({ tokens: null, contextWindow: 200_000, percent: null });
     expect(nextTrigger({ ...DEFAULT_CONFIG, pruneOn: "on-demand" }, { usage: unknown })).toBe("/pruner now");
     expect(nextTrigger({ ...DEFAULT_CONFIG, autoBudgetThreshold: 0.5 }, { usage: () => undefined })).toBe(
-      "condensing costs less than going on",
+      "as soon as condensing costs less than going on",
     );
   });
 });

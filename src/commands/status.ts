@@ -93,7 +93,8 @@ export function nextTrigger(config: ContextPruneConfig, host: Pick<HostSnapshot,
     ...(autoBudgetThreshold !== null && window > 0 ? [Math.ceil(autoBudgetThreshold * window)] : []),
     ...(autoBudgetTokens !== null ? [autoBudgetTokens] : []),
   ];
-  const parts = [TRIGGERS[config.pruneOn]];
+  const event = TRIGGERS[config.pruneOn];
+  const parts = [config.pruneOn === "cache-aware" ? `as soon as ${event}` : event];
   if (limits.length > 0) parts.push(`${grouped(Math.min(...limits))} tokens in the context`);
   if (budgetTurnDelta !== null && window > 0) {
     parts.push(`a turn that adds ${grouped(Math.ceil(budgetTurnDelta * window))} tokens`);
