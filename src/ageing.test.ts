@@ -46,7 +46,12 @@ function turn(
   return { messages: [call, result], key: `${id}@${timestamp}` };
 }
 
+/** The ageing of what the model has gone on from. */
 function judge(messages: AgentMessage[], options: Partial<AgeingInput> = {}) {
+  return judgeUnanswered([...messages, reply([{ type: "text", text: "Done." }], "stop")], options);
+}
+
+function judgeUnanswered(messages: AgentMessage[], options: Partial<AgeingInput> = {}) {
   return judgeAge({
     messages: deepFreeze(messages),
     config: CONFIG,
@@ -68,7 +73,7 @@ describe("spilled calls", () => {
     const answered = [user(), ...messages, reply([], "stop")];
     const isSpilled = (asked: string) => asked === key;
     expect(judge(answered, { isSpilled }).purgedOccurrenceKeys).toEqual([key]);
-    expect(judge([user(), ...messages], { isSpilled }).purgedOccurrenceKeys).toEqual([]);
+    expect(judgeUnanswered([user(), ...messages], { isSpilled }).purgedOccurrenceKeys).toEqual([]);
     expect(judge(answered).purgedOccurrenceKeys).toEqual([]);
     const config = { ...CONFIG, condenseArgs: { ...CONFIG.condenseArgs, enabled: false } };
     expect(judge(answered, { config, isSpilled }).purgedOccurrenceKeys).toEqual([]);
@@ -111,6 +116,14 @@ describe("failed calls", () => {
     const aborted = { ...call, stopReason: "aborted" } as AgentMessage;
     expect(judge(result ? [aborted, result, ...users(3)] : []).purgedOccurrenceKeys).toEqual([]);
   });
+});
+
+test("what the model has not answered does not age, however many turns have passed", () => {
+  const failed = turn("bash", { command: LONG }, { isError: true });
+  const recovered = turn(QUERY_TOOL_NAME, { toolCallIds: ["t1"] });
+  const messages = [...failed.messages, ...recovered.messages, user(), user(), user(), user()];
+  const { purgedOccurrenceKeys, pointers } = judgeUnanswered(messages);
+  expect({ purgedOccurrenceKeys, pointers }).toEqual({ purgedOccurrenceKeys: [failed.key], pointers: [] });
 });
 
 describe("recovered output", () => {

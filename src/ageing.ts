@@ -46,14 +46,15 @@ export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHe
     if (!isToolResult(message)) continue;
     const args = pairing.take(message.toolCallId)?.arguments ?? {};
     const key = occurrenceKey(message.toolCallId, message.timestamp);
-    if (isAged(key)) continue;
+    // What the model has not answered yet is left to the next flush, since the render would take it in the midst of an epoch.
+    if (i > seen || isAged(key)) continue;
     if (isRecovery({ toolName: message.toolName, args })) {
       const isLasting = message.toolName !== QUERY_TOOL_NAME || asked(args).every(isHere);
       if (turns >= recoveryGraceTurns && isLasting) ageing.pointers.push(...pointerFor(message, args, key));
     } else if (message.isError) {
       const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
       if (isDue && argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
-    } else if (i < seen && condenseArgs.enabled && isSpilled(key)) {
+    } else if (condenseArgs.enabled && isSpilled(key)) {
       if (argumentSavings(args, condenseArgs.minStringChars) > 0) ageing.purgedOccurrenceKeys.push(key);
     }
   }
