@@ -6,7 +6,6 @@ import {
   expectedRequests,
   type FlushForecast,
   flushBalance,
-  flushPays,
   isCacheCold,
   type ModelCost,
   PRICE_PROFILES,
@@ -19,6 +18,11 @@ import {
 const MODEL: ModelCost = { input: 5, output: 25, cacheRead: 0.5, cacheWrite: 6.25 };
 /** As vendors without a price for writing have it. */
 const PLAIN: ModelCost = { input: 2, output: 8, cacheRead: 0.5, cacheWrite: 0 };
+
+function flushPays(forecast: FlushForecast): boolean {
+  const { savings, price } = flushBalance(forecast);
+  return savings > price;
+}
 
 describe("the cost of a request", () => {
   test("adds up its four parts", () => {

@@ -142,7 +142,10 @@ export interface FlushForecast {
   isLate?: boolean;
 }
 
-/** What a flush is expected to save on later requests and to cost at once, in the currency of its prices. */
+/**
+ * What a flush is expected to save on later requests, `cleared × requests still to come × read price`, and to cost at once,
+ * `kept × (write price − read price) + summariser cost`, in the currency of its prices. On a cold cache the rewrite is free.
+ */
 export function flushBalance(forecast: FlushForecast): { savings: number; price: number } {
   const { clearedTokens, keptTokens, expectedRequests, prices, summarizerCost, cacheIsCold } = forecast;
   const read = readPrice(prices);
@@ -151,15 +154,6 @@ export function flushBalance(forecast: FlushForecast): { savings: number; price:
     savings: (clearedTokens * expectedRequests * read) / MILLION,
     price: rewrite / MILLION + summarizerCost,
   };
-}
-
-/**
- * Whether a flush pays: `cleared × requests still to come × read price` exceeds
- * `kept × (write price − read price) + summariser cost`. On a cold cache the rewrite is free.
- */
-export function flushPays(forecast: FlushForecast): boolean {
-  const { savings, price } = flushBalance(forecast);
-  return savings > price;
 }
 
 /**
