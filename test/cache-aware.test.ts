@@ -9,6 +9,7 @@ import { extractToolResultText, isToolResult } from "../src/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
 import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
+import { type ModelName, WalkModels, walkModel } from "./support/walk-models.js";
 
 const START = 1_800_000_000_000;
 const MINUTE = 60_000;
@@ -276,4 +277,19 @@ describe.each(HOSTS)("on the command line of the %s host", (host) => {
       folders.remove();
     }
   }, 60_000);
+});
+
+test("summaries are made ahead where a flush is to be expected, and where their price would not come back they are not", async () => {
+  /** Summaries that have been asked for after one small turn of a new session, by a model of those prices. */
+  const asked = async (name: ModelName) => {
+    const models = new WalkModels(true);
+    const settings = { summarizerModel: "default", pruneOn: "cache-aware" as const };
+    const host = { model: walkModel(name), models: models.registry };
+    const played = new SimulatedSession(agentDirWith(settings), new EntryTree(), false, host);
+    await play(played, [user(), ...turn(4_000)]);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return models.unanswered;
+  };
+  expect(await asked("free")).toBe(1);
+  expect(await asked("cheap reads, dear writes")).toBe(0);
 });
