@@ -71,6 +71,16 @@ describe("a replay", () => {
     expect(idle.pruned.peakTokens - figures.pruned.peakTokens).toBeGreaterThan(1_000);
   });
 
+  test("pays for summaries that were made ahead of a flush that never came", async () => {
+    // Without its last message, a reply, the session ends in the middle of a run.
+    const { entries, ...rest } = workload("short");
+    const cut = entries.slice(0, -1);
+    const { report: whole } = await report("pruneOn=agent-message,summarizerModel=default", { ...rest, entries });
+    const { report: broken } = await report("pruneOn=agent-message,summarizerModel=default", { ...rest, entries: cut });
+    expect(broken.pruned.flushes).toBe(whole.pruned.flushes - 1);
+    expect(broken.pruned.summarizerCost).toBeGreaterThan(whole.pruned.summarizerCost * 0.8);
+  });
+
   test("pays for summaries, and not for digests", async () => {
     const { report: digests } = await report("pruneOn=every-turn");
     const { report: summaries } = await report("pruneOn=every-turn,summarizerModel=default");
