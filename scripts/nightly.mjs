@@ -10,6 +10,7 @@ import { ROOT, setUp, tool } from "./setup.mjs";
 
 const RUNS = process.env.PROPERTY_RUNS ?? "10000";
 const SEED = process.env.PROPERTY_SEED ?? String(Date.now() % 2 ** 31);
+
 function propertyTests() {
   const files = ["src", "test"].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })

@@ -13,6 +13,7 @@ import {
   isToolResult,
   lastAnswerIndex,
   occurrenceKey,
+  resultKeys,
   textOf,
   toolCallsOf,
 } from "./messages.js";
@@ -145,8 +146,7 @@ function captureWhere(
   const repeated = repeatedKeys(messages);
   // Which call a result answers may hang on the results before it, so the turn is captured from its beginning.
   const turnStart = Math.max(0, messages.slice(0, start).findLastIndex(isAssistant));
-  const before = messages.slice(turnStart, start).filter(isToolResult);
-  const passed = new Set(before.map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
+  const passed = resultKeys(messages.slice(turnStart, start));
   return turnsBetween(messages, turnStart, options.end).flatMap((turn) => {
     const batch = captureBatch(turn);
     const toolCalls = batch.toolCalls.filter(

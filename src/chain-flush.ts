@@ -5,7 +5,7 @@ import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from 
 import { detectChains } from "./chain-detector.js";
 import { contentHash } from "./dedup.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
+import { isAssistant, lastAnswerIndex, resultKeys } from "./messages.js";
 import { type Protection, protectedTurnsOf } from "./protection.js";
 import { describeOutcome } from "./summary/describe.js";
 import {
@@ -136,12 +136,7 @@ function withoutCondensed(range: ChainRange, isCondensed: (key: string) => boole
  */
 function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
   const start = messages.findLastIndex((message) => message.role === "user");
-  const unseen = new Set(
-    messages
-      .slice(lastAnswerIndex(messages) + 1)
-      .filter(isToolResult)
-      .map((result) => occurrenceKey(result.toolCallId, result.timestamp)),
-  );
+  const unseen = resultKeys(messages.slice(lastAnswerIndex(messages) + 1));
   const ends = new Set(
     messages
       .slice(start + 1)

@@ -1,7 +1,7 @@
 /** What a flush would clear and what it would rewrite, told from the messages before any summary is made. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { contentTokens, estimateMessageTokens, estimateTextTokens, estimateTokens } from "./context-metrics.js";
-import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
+import { blocksOf, contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
 import { argumentSavings } from "./render/arguments.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "./types.js";
 
@@ -63,7 +63,7 @@ export function forecastStubs(
       .flatMap(({ toolCalls }) => toolCalls.map((call) => [call.occurrenceKey, call] as const)),
   );
   if (calls.size === 0) return { clearedTokens: 0, keptTokens: 0, firstChanged: -1 };
-  const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
+  let repliesBehind = rendered.filter(isAssistant).length;
   let clearedTokens = 0;
   let carriedTokens = 0;
   let firstChanged = -1;
@@ -71,11 +71,14 @@ export function forecastStubs(
   const clear = (tokens: number, index: number) => {
     clearedTokens += tokens;
     // The first reply behind it is the one that had to see it.
-    carriedTokens += tokens * Math.max(0, replies.filter((reply) => reply > index).length - 1);
+    carriedTokens += tokens * Math.max(0, repliesBehind - 1);
     if (firstChanged < 0 || index < firstChanged) firstChanged = index;
   };
   for (const [i, message] of rendered.entries()) {
-    if (isAssistant(message)) replyIndex = i;
+    if (isAssistant(message)) {
+      replyIndex = i;
+      repliesBehind -= 1;
+    }
     if (!isToolResult(message)) continue;
     const call = calls.get(occurrenceKey(message.toolCallId, message.timestamp));
     if (!call) continue;
@@ -191,8 +194,7 @@ function rewriteStart(rendered: readonly AgentMessage[], firstChanged: number, l
   let blocks = 0;
   for (let end = rendered.length; end > 0 && blocks < lookback.blocks; end--) {
     if (end <= firstChanged && lookback.ends.has(end)) return end;
-    const message = rendered[end - 1];
-    blocks += message && "content" in message && Array.isArray(message.content) ? message.content.length : 1;
+    blocks += blocksOf(rendered[end - 1]);
   }
   return 0;
 }

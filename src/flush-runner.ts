@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { batchesToSummarize, commitFlush, emptyReport, type FlushReport, hasCondensed, prepareFlush } from "./flush.js";
 import type { SummarizerChoice } from "./host-models.js";
-import { isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
+import { lastAnswerIndex, resultKeys } from "./messages.js";
 import { taggedText, withoutTagged } from "./protect-tags.js";
 import { type Protection, protectedTurnsOf } from "./protection.js";
 import type { SessionState } from "./session-state.js";
@@ -301,12 +301,7 @@ export class FlushRunner {
   } {
     const { state } = this;
     const messages = state.messages();
-    const answered = new Set(
-      messages
-        .slice(0, lastAnswerIndex(messages) + 1)
-        .filter(isToolResult)
-        .map((result) => occurrenceKey(result.toolCallId, result.timestamp)),
-    );
+    const answered = resultKeys(messages.slice(0, lastAnswerIndex(messages) + 1));
     const hasMoved = movesAtStart !== state.moves;
     const isAnswered = (key: string) => !hasMoved || answered.has(key);
     return {

@@ -79,6 +79,11 @@ export function countImages(content: readonly { type: string }[]): number {
   return content.filter(isImage).length;
 }
 
+/** Content blocks of a message, as a provider counts them when it looks back. */
+export function blocksOf(message: AgentMessage | undefined): number {
+  return message && "content" in message && Array.isArray(message.content) ? message.content.length : 1;
+}
+
 /** Size of a result's content in characters, images at their flat price. */
 export function contentChars(content: readonly { type: string }[]): number {
   let chars = 0;
@@ -92,6 +97,11 @@ export function contentChars(content: readonly { type: string }[]): number {
  */
 export function occurrenceKey(toolCallId: string, resultTimestamp?: number): string {
   return resultTimestamp === undefined ? toolCallId : `${toolCallId}@${resultTimestamp}`;
+}
+
+/** Occurrence keys of the results among `messages`. */
+export function resultKeys(messages: readonly AgentMessage[]): Set<string> {
+  return new Set(messages.filter(isToolResult).map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
 }
 
 /** Index of the last finished assistant message, or -1. What stands before it has been seen by the model. */

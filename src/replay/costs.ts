@@ -4,7 +4,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { contentTokens, estimateMessageTokens } from "../context-metrics.js";
 import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor } from "../economics.js";
-import { isAssistant, isDropped, isToolResult } from "../messages.js";
+import { blocksOf, isAssistant, isDropped, isToolResult } from "../messages.js";
 import { PrefixCache, type PromptPart } from "./prefix-cache.js";
 import { modelOf } from "./recording.js";
 
@@ -149,7 +149,7 @@ export class CostMeter {
     const part = this.partsByContent.get(fingerprint) ?? {
       fingerprint,
       tokens: this.scaled(estimateMessageTokens(message)),
-      blocks: "content" in message && Array.isArray(message.content) ? message.content.length : 1,
+      blocks: blocksOf(message),
     };
     this.partsByContent.set(fingerprint, part);
     this.parts.set(message, part);
