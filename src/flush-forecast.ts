@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { contentTokens, estimateMessageTokens, estimateTextTokens, estimateTokens } from "./context-metrics.js";
 import { blocksOf, contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "./messages.js";
-import { argumentSavings } from "./render/arguments.js";
+import { callArgumentSavings } from "./render/arguments.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "./types.js";
 
 /** Share of an output that its digest has. */
@@ -101,21 +101,16 @@ export function forecastStubs(
 /** As a flush judges: what a batch has and could be spared, arguments included. */
 function isLargeEnough({ held, toolCalls }: CapturedBatch, config: ForecastConfig): boolean {
   if (held) return false;
-  const chars = toolCalls.reduce((sum, call) => sum + contentChars(call.content) + savedArgumentChars(call, config), 0);
+  const chars = toolCalls.reduce(
+    (sum, call) => sum + contentChars(call.content) + callArgumentSavings(call, config),
+    0,
+  );
   return chars >= config.minBatchChars;
 }
 
 function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): number {
   // The arguments of a failed call wait for their cooldown.
-  return call.isError ? 0 : savedArgumentChars(call, config) * estimateTextTokens("a");
-}
-
-function savedArgumentChars(
-  { args, isError }: CapturedToolCall,
-  { condenseArgs, purgeErrors }: ForecastConfig,
-): number {
-  const { enabled } = isError ? purgeErrors : condenseArgs;
-  return enabled ? argumentSavings(args, isError ? purgeErrors.minArgChars : condenseArgs.minStringChars) : 0;
+  return call.isError ? 0 : callArgumentSavings(call, config) * estimateTextTokens("a");
 }
 
 /**

@@ -3,7 +3,7 @@ import { contentHash } from "./dedup.js";
 import type { BatchMember, BatchSummaryText, ToolCallIndexer } from "./indexer.js";
 import { contentChars } from "./messages.js";
 import { taggedText } from "./protect-tags.js";
-import { argumentSavings } from "./render/arguments.js";
+import { callArgumentSavings } from "./render/arguments.js";
 import { callStub, duplicateStub, isWorthwhile } from "./render/stub.js";
 import type { CallSummary } from "./session/batch-summaries.js";
 import { type BatchSummary, digestSummary } from "./summarizer.js";
@@ -107,12 +107,7 @@ export function judgeSize(item: Omit<PreparedBatch, "verdict">, config: SizeConf
 
 /** Characters that condensing takes off the arguments of the batch's calls, be it later. */
 function savedArguments({ members }: Pick<PreparedBatch, "members">, config: SizeConfig): number {
-  const { condenseArgs, purgeErrors } = config;
-  return members.reduce((sum, { call }) => {
-    const enabled = call.isError ? purgeErrors.enabled : condenseArgs.enabled;
-    const minChars = call.isError ? purgeErrors.minArgChars : condenseArgs.minStringChars;
-    return enabled ? sum + argumentSavings(call.args, minChars) : sum;
-  }, 0);
+  return members.reduce((sum, { call }) => sum + callArgumentSavings(call, config), 0);
 }
 
 /** A summary counts only where at least one result, or the arguments of a call, get shorter by it. */

@@ -1,4 +1,5 @@
 /** Long strings in the arguments of finished calls, replaced in place by markers; the shape stays as it was. */
+import type { CapturedToolCall, ContextPruneConfig } from "../types.js";
 
 /** Strings under these names say what a call is about, so they stay readable. */
 const NAMING_KEYS: ReadonlySet<string> = new Set([
@@ -53,6 +54,15 @@ export function argumentSavings(args: unknown, minStringChars: number): number {
     savings += text.length - replace(text, key, { ref: "t99999", minStringChars }).length;
   });
   return savings;
+}
+
+/** Characters that condensing takes off the arguments of a finished call under the settings, be it later. */
+export function callArgumentSavings(
+  { args, isError }: Pick<CapturedToolCall, "args" | "isError">,
+  { condenseArgs, purgeErrors }: Pick<ContextPruneConfig, "condenseArgs" | "purgeErrors">,
+): number {
+  const { enabled } = isError ? purgeErrors : condenseArgs;
+  return enabled ? argumentSavings(args, isError ? purgeErrors.minArgChars : condenseArgs.minStringChars) : 0;
 }
 
 /** The strings of the arguments that condensing replaces, in order. */
