@@ -2,7 +2,7 @@
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
 import { answer } from "./src/commands/answer.js";
 import { completeCommand, runCommand } from "./src/commands/index.js";
-import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host.js";
+import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host/host.js";
 import { createQueryTool } from "./src/query-tool.js";
 import { Pruner } from "./src/runtime.js";
 import { registerEntryRenderers } from "./src/ui/entries.js";

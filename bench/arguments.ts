@@ -3,7 +3,7 @@
  * compression off and on, and which strings of the last request are still long. Mechanical digest.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, toolCallsOf } from "../src/messages.js";
+import { isAssistant, toolCallsOf } from "../src/transcript/messages.js";
 import { agentDirWith, SimulatedSession } from "../test/support/simulated-session.js";
 import { loadRecording, messageChars, recordingPath } from "./recording.js";
 

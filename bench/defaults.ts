@@ -9,7 +9,7 @@
  * a text. A `c1` behind a figure: the host compacted once, which makes a session cheap and forgetful.
  */
 import { parseArgs } from "node:util";
-import { PRICE_PROFILES, type PriceProfile } from "../src/economics.js";
+import { PRICE_PROFILES, type PriceProfile } from "../src/cost/prices.js";
 import { type CalibrationPoint, fitScale } from "../src/replay/calibration.js";
 import { CostMeter, type Scale } from "../src/replay/costs.js";
 import { type Condensing, type Meter, play } from "../src/replay/player.js";

@@ -6,11 +6,11 @@
 import { setImmediate } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { contentChars, isToolResult } from "../src/messages.js";
+import { RenderMemo } from "../src/engine/render-memo.js";
+import { SessionState } from "../src/engine/session-state.js";
 import { pruneMessages } from "../src/pruner.js";
 import type { RenderPlan } from "../src/render/plan.js";
-import { RenderMemo } from "../src/render-memo.js";
-import { SessionState } from "../src/session-state.js";
+import { contentChars, isToolResult } from "../src/transcript/messages.js";
 import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
 import { generateConversation } from "./conversation.js";
 import { loadRecording } from "./recording.js";

@@ -3,7 +3,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { formatSetting, SETTINGS } from "../src/config.js";
-import type { Setting } from "../src/settings-rows.js";
+import type { Setting } from "../src/settings/rows.js";
 
 const FILE = new URL("../doc/configuration.md", import.meta.url);
 const START = "<!-- settings: written by npm run docs -->";

@@ -11,8 +11,8 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
 import { rgPath } from "@vscode/ripgrep";
-import { contentChars, extractToolResultText, isAssistant, isText, isToolResult } from "../src/messages.js";
-import { grouped } from "../src/summary/text.js";
+import { grouped } from "../src/text/text.js";
+import { contentChars, extractToolResultText, isAssistant, isText, isToolResult } from "../src/transcript/messages.js";
 import { createFolders, type Host, runPi } from "../test/support/print-mode.js";
 import type { ScriptedReply } from "../test/support/script.js";
 

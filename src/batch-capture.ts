@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { CallPairing } from "./call-pairing.js";
+import { messagesInContext } from "./session/branch.js";
 import {
   contentChars,
   countImages,
@@ -16,8 +16,8 @@ import {
   resultKeys,
   textOf,
   toolCallsOf,
-} from "./messages.js";
-import { messagesInContext } from "./session/branch.js";
+} from "./transcript/messages.js";
+import { CallPairing } from "./transcript/pairing.js";
 import type { BatchingMode, CapturedBatch, CapturedToolCall } from "./types.js";
 
 export { extractToolResultText };

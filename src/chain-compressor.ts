@@ -1,6 +1,6 @@
 /** Which chains are compressed, what is recorded of them, and the text that stands for them. */
 import { neutralizeMarks } from "./chain-range-prune.js";
-import { cut, oneLine, wellFormed } from "./summary/text.js";
+import { cut, oneLine, wellFormed } from "./text/text.js";
 import type { ChainCompressionConfig, ChainCompressionEntry, ChainRange } from "./types.js";
 
 /** Characters of summaries in one body: about 600 tokens, a tenth of what a chain of a few file reads costs raw. */

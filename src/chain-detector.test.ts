@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { sessionArbitrary } from "../test/support/generate.js";
 import { PROPERTY_RUNS } from "../test/support/property-runs.js";
 import { detectChains } from "./chain-detector.js";
-import { isAssistant, isToolResult, occurrenceKey } from "./messages.js";
+import { isAssistant, isToolResult, occurrenceKey } from "./transcript/messages.js";
 import { CUSTOM_TYPE_SUMMARY } from "./types.js";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };

@@ -1,7 +1,6 @@
 /** Finds the chains of a conversation: a message that opens a run, its tool turns, the reply that closes it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
-import { CallPairing } from "./call-pairing.js";
 import {
   isAssistant,
   isClosingReply,
@@ -10,7 +9,8 @@ import {
   isToolResult,
   occurrenceKey,
   toolCallsOf,
-} from "./messages.js";
+} from "./transcript/messages.js";
+import { CallPairing } from "./transcript/pairing.js";
 import type { ChainRange } from "./types.js";
 
 /** Tools whose output is protected: their exact names, or a test for each call. */

@@ -17,8 +17,8 @@ import {
   neutralizeMarks,
   type RenderedChain,
 } from "./chain-range-prune.js";
-import { contentChars, extractToolResultText, isImage, isToolResult, textOf } from "./messages.js";
 import { repairTranscript } from "./render/repair.js";
+import { contentChars, extractToolResultText, isImage, isToolResult, textOf } from "./transcript/messages.js";
 import { type ChainCompressionEntry, CUSTOM_TYPE_SUMMARY } from "./types.js";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };

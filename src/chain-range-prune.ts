@@ -4,9 +4,9 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ImageContent, ToolResultMessage, UserMessage } from "@mariozechner/pi-ai";
-import { type ChainPlace, locateChains, type UnresolvedReason } from "./chain-locate.js";
-import { contentChars, extractToolResultText, hasSpeech, isAssistant, isImage } from "./messages.js";
-import { describeCall } from "./summary/describe.js";
+import { type ChainPlace, locateChains, type UnresolvedReason } from "./chains/locate.js";
+import { describeCall } from "./digest/describe.js";
+import { contentChars, extractToolResultText, hasSpeech, isAssistant, isImage } from "./transcript/messages.js";
 import type { ChainCompressionEntry } from "./types.js";
 
 /** A chain with the text that is to stand for it. */

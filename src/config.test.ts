@@ -8,7 +8,7 @@ import {
   resolveConfig,
   SETTINGS,
 } from "./config.js";
-import type { SettingValue } from "./settings-rows.js";
+import type { SettingValue } from "./settings/rows.js";
 
 function parsed(key: string, text: string): SettingValue {
   const result = parseSetting(key, text);

@@ -5,8 +5,8 @@
  * setting is described in one place. A new setting is a field of `ContextPruneConfig` and a row here; the compiler asks
  * for the row. A nested group of the interface is addressed by dotted keys (`group.field`).
  */
-import type { Setting, SettingKeyOf, SettingPreset, SettingValue } from "./settings-rows.js";
-import { defineSettings, type ResolvedConfig, type SettingResult, type SettingsTable } from "./settings-table.js";
+import type { Setting, SettingKeyOf, SettingPreset, SettingValue } from "./settings/rows.js";
+import { defineSettings, type ResolvedConfig, type SettingResult, type SettingsTable } from "./settings/table.js";
 import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.js";
 
 /** Name of the object in pi's `settings.json` that holds all of these settings. */

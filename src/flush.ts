@@ -2,8 +2,9 @@
  * The pipeline of a flush: repeats, what is too small, summaries, what would not get shorter. Preparing may take as long
  * as a model takes; committing is one synchronous step that appends the entries.
  */
-import { type Ageing, type AgeingInput, judgeAge } from "./ageing.js";
-import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./chain-flush.js";
+
+import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
+import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
 import {
   judge,
   judgeSize,
@@ -15,11 +16,11 @@ import {
   textFor,
   type Verdict,
   withoutRepeats,
-} from "./flush-verdicts.js";
+} from "./flush/verdicts.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { contentChars } from "./messages.js";
 import { isWorthwhile } from "./render/stub.js";
 import type { BatchSummary } from "./summarizer.js";
+import { contentChars } from "./transcript/messages.js";
 import {
   type CapturedBatch,
   type ChainRange,

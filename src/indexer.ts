@@ -6,11 +6,11 @@
  * every branch; what is rendered is kept for the current branch alone.
  */
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { occurrenceKey } from "./messages.js";
 import { type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
+import { occurrenceKey } from "./transcript/messages.js";
 import {
   type CapturedToolCall,
   type ChainCompressionEntry,

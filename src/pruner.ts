@@ -4,8 +4,10 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
-import { CallPairing } from "./call-pairing.js";
 import { applyChainCompressions, type ChainPruneOptions } from "./chain-range-prune.js";
+import { type ArgumentOptions, condenseArguments } from "./render/arguments.js";
+import type { RenderPlan, Replacement } from "./render/plan.js";
+import { repairTranscript } from "./render/repair.js";
 import {
   contentChars,
   isAssistant,
@@ -14,10 +16,8 @@ import {
   lastAnswerIndex,
   occurrenceKey,
   textOf,
-} from "./messages.js";
-import { type ArgumentOptions, condenseArguments } from "./render/arguments.js";
-import type { RenderPlan, Replacement } from "./render/plan.js";
-import { repairTranscript } from "./render/repair.js";
+} from "./transcript/messages.js";
+import { CallPairing } from "./transcript/pairing.js";
 
 /** What a render may be told besides its plan. */
 export interface RenderOptions {

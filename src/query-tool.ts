@@ -2,12 +2,12 @@
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
-import { matchesOf } from "./pattern-search.js";
-import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery.js";
+import { describeCall } from "./digest/describe.js";
+import type { SessionState } from "./engine/session-state.js";
+import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery/originals.js";
+import { matchesOf } from "./recovery/patterns.js";
 import { condensedStrings } from "./render/arguments.js";
-import type { SessionState } from "./session-state.js";
-import { describeCall } from "./summary/describe.js";
-import { grouped } from "./summary/text.js";
+import { grouped } from "./text/text.js";
 import { QUERY_TOOL_NAME } from "./types.js";
 
 const Parameters = Type.Object({

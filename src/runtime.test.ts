@@ -13,10 +13,10 @@ import type {
 } from "@mariozechner/pi-ai";
 import { until } from "../test/support/hosts.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../test/support/simulated-session.js";
-import type { HostSnapshot } from "./host.js";
-import { extractToolResultText, isToolResult } from "./messages.js";
+import type { HostSnapshot } from "./host/host.js";
 import type { PrunerStatus } from "./runtime.js";
 import type { ReplyStream } from "./summarizer.js";
+import { extractToolResultText, isToolResult } from "./transcript/messages.js";
 import {
   CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_FRONTIER,

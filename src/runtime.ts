@@ -1,22 +1,22 @@
 /** The handlers that drive one session after the other, and what commands ask of the session that is on. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { CondensingDecision } from "./cache-aware.js";
+import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
+import type { CondensingDecision } from "./cost/decision.js";
+import type { FlushRequest } from "./engine/flush-runner.js";
+import { type CompactionLists, SessionRun } from "./engine/session-run.js";
+import type { ChainListing, SessionState } from "./engine/session-state.js";
 import type { FlushReport } from "./flush.js";
-import type { FlushRequest } from "./flush-runner.js";
-import type { HostOutlet, HostSnapshot } from "./host.js";
-import { contentChars, isToolResult, lastAnswerIndex } from "./messages.js";
-import { Notices } from "./notices.js";
-import type { Protection } from "./protection.js";
+import type { HostOutlet, HostSnapshot } from "./host/host.js";
+import { Notices } from "./host/notices.js";
+import { loadSettings, saveSettings } from "./host/settings-file.js";
 import { applyRender } from "./pruner.js";
 import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
 import { capImages } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
-import { loadSettings, saveSettings } from "./session/settings-file.js";
-import { type CompactionLists, SessionRun } from "./session-run.js";
-import type { ChainListing, SessionState } from "./session-state.js";
-import type { SettingValue } from "./settings-rows.js";
+import type { SettingValue } from "./settings/rows.js";
+import { contentChars, isToolResult, lastAnswerIndex } from "./transcript/messages.js";
 import { type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
 
 export type { ChainListing };

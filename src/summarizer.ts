@@ -1,11 +1,11 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
 import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
-import { textOf } from "./messages.js";
+import { digestBatch, digestCall } from "./digest/digest.js";
 import { type ClaimCheck, claimCheck } from "./summary/claims.js";
-import { digestBatch, digestCall } from "./summary/digest.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
 import { splitSummary } from "./summary/split.js";
 import { type Trouble, troubleOf } from "./summary/trouble.js";
+import { textOf } from "./transcript/messages.js";
 import type { CapturedBatch, SummaryUsage } from "./types.js";
 
 /** The part of a host's event stream that is used. */
@@ -21,6 +21,12 @@ export interface SummaryModel {
   maxInputTokens: number;
   /** Opens the reply stream. May reject; provider trouble usually resolves with a `stopReason` instead. */
   open(request: SummaryRequest, signal: AbortSignal): Promise<ReplyStream>;
+}
+
+/** The configured model, and the session's own where that is another one. */
+export interface ModelChoice {
+  configured: SummaryModel;
+  session?: SummaryModel;
 }
 
 /** How one call of the summariser is run. */

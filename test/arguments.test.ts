@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Message, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, isAssistant, textOf, toolCallsOf } from "../src/messages.js";
+import { extractToolResultText, isAssistant, textOf, toolCallsOf } from "../src/transcript/messages.js";
 import {
   createFolders,
   HOSTS,

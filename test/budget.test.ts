@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { AssistantMessage, Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { ContextUsage, ExtensionUIContext } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText } from "../src/messages.js";
+import { extractToolResultText } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
 import { bigText } from "./support/fixtures/big-output.js";
 import { createFolders, type PiFolders } from "./support/folders.js";

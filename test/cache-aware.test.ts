@@ -2,10 +2,10 @@
 import { afterAll, beforeEach, describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { CacheWatch } from "../src/cache-watch.js";
 import { statusOf } from "../src/commands/status.js";
-import { PRICE_PROFILES } from "../src/economics.js";
-import { extractToolResultText, isToolResult } from "../src/messages.js";
+import { PRICE_PROFILES } from "../src/cost/prices.js";
+import { CacheWatch } from "../src/engine/prompt-cache.js";
+import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
 import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";

@@ -1,7 +1,7 @@
 /** Compressed chains on both hosts: format, protection, recovery, restart and moves in the tree. */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import type { Message } from "@mariozechner/pi-ai";
-import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
 import { TODO_TEXT } from "./support/fixtures/todo-tool.js";
 import { type HostSession, openSession } from "./support/hosts.js";
 import { createFolders, HOSTS, type PiFolders, PRODUCT_ENTRY, runPi, supportPath } from "./support/print-mode.js";

@@ -1,8 +1,8 @@
 /** The hosts' own compaction of a session far larger than the window, in process on both. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { estimateTextTokens, estimateTokens } from "../src/context-metrics.js";
-import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
+import { estimateTextTokens, estimateTokens } from "../src/transcript/tokens.js";
 import { createFolders, type PiFolders } from "./support/folders.js";
 import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
 import { fileText, type LongSessionOptions, longConversation, writeSession } from "./support/long-session.js";

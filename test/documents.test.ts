@@ -76,7 +76,11 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "npm run docs": { prints: /configuration\.ts/ },
   "npm run demo": { prints: /"host":"0\.73\.1".*"identical":true/ },
   "npm run demo -- --host 1.6": { prints: /"host":"1\.6\.0".*"identical":true/ },
-  "npm run nightly": { prints: /^ \d+ pass$/m, adding: ["--", "src/messages.test.ts"], env: { PROPERTY_RUNS: "2" } },
+  "npm run nightly": {
+    prints: /^ \d+ pass$/m,
+    adding: ["--", "src/transcript/messages.test.ts"],
+    env: { PROPERTY_RUNS: "2" },
+  },
   "npx bun bench/chains.ts <session file>": { prints: /deep changes/ },
   "npx bun bench/defaults.ts [file]": { prints: /^anthropic-5m .*recorded/m, adding: ["--only", "rollingWindow=5"] },
   "PI_CONDENSE_SESSION=<file> npm test -- test/real-session.test.ts": { prints: /^new, as shipped: \d+ requests/m },

@@ -6,9 +6,9 @@
 import { describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import { isAssistant, isToolResult } from "../src/messages.js";
 import { createQueryTool } from "../src/query-tool.js";
-import { recover, sourcesOf } from "../src/recovery.js";
+import { recover, sourcesOf } from "../src/recovery/originals.js";
+import { isAssistant, isToolResult } from "../src/transcript/messages.js";
 import { deepFreeze, sessionArbitrary } from "./support/generate.js";
 import {
   checkArgumentsRecoverable,

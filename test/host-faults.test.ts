@@ -5,7 +5,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
 import { bigText } from "./support/fixtures/big-output.js";
 import type { Trouble } from "./support/fixtures/troublemaker.js";
 import { openSession } from "./support/hosts.js";

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, textOf } from "../src/messages.js";
+import { extractToolResultText, textOf } from "../src/transcript/messages.js";
 import { shotData } from "./support/fixtures/shot-tool.js";
 import {
   HOSTS,

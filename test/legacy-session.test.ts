@@ -9,11 +9,11 @@ import { join } from "node:path";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { DEFAULT_CONFIG } from "../src/config.js";
 import { ToolCallIndexer } from "../src/indexer.js";
-import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
 import { pruneMessages } from "../src/pruner.js";
 import { buildRenderPlan } from "../src/render/plan.js";
 import type { messagesInContext } from "../src/session/branch.js";
 import { findOriginals } from "../src/session/originals.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
 import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
 import { checkTranscript } from "./support/transcript.js";
 

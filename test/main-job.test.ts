@@ -1,7 +1,7 @@
 /** The main job on the real command line of both hosts: condensed where it stood, recoverable, stable, off when off. */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Message, ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, textOf } from "../src/messages.js";
+import { extractToolResultText, textOf } from "../src/transcript/messages.js";
 import {
   createFolders,
   HOSTS,

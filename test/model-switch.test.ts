@@ -1,7 +1,7 @@
 /** A switch to a model whose window is far smaller than what the context holds, on both hosts. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { estimateTextTokens, estimateTokens } from "../src/context-metrics.js";
+import { estimateTextTokens, estimateTokens } from "../src/transcript/tokens.js";
 import { createFolders, type PiFolders } from "./support/folders.js";
 import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
 import { type LongSessionOptions, longConversation, writeSession } from "./support/long-session.js";

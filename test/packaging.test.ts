@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSyn
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
-import { extractToolResultText, isToolResult } from "../src/messages.js";
+import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { copyCheckout, userEnvironment } from "./support/checkout.js";
 import { documented, type Invocation, linksIn, readDocument } from "./support/documents.js";
 import { GitServer, missingGitServer } from "./support/git-server.js";

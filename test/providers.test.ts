@@ -10,8 +10,16 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Api, AssistantMessage, Context, Model, ThinkingContent, ToolCall } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { Type } from "typebox";
-import { isAssistant, isClosingReply, isDropped, isImage, isToolResult, textOf, toolCallsOf } from "../src/messages.js";
 import { argumentMarker, condenseArguments, markerRefs } from "../src/render/arguments.js";
+import {
+  isAssistant,
+  isClosingReply,
+  isDropped,
+  isImage,
+  isToolResult,
+  textOf,
+  toolCallsOf,
+} from "../src/transcript/messages.js";
 import { sessionArbitrary } from "./support/generate.js";
 import { HOSTS } from "./support/host-paths.js";
 import { type HostLibrary, libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.js";

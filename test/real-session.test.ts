@@ -9,10 +9,10 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { messageChars } from "../bench/recording.js";
-import { extractToolResultText, isAssistant, isImage } from "../src/messages.js";
 import { pruneMessages } from "../src/pruner.js";
-import { recover, sourcesOf } from "../src/recovery.js";
+import { recover, sourcesOf } from "../src/recovery/originals.js";
 import { findOriginals } from "../src/session/originals.js";
+import { extractToolResultText, isAssistant, isImage } from "../src/transcript/messages.js";
 import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
 import {
   checkArgumentsRecoverable,

@@ -1,7 +1,7 @@
 /** What the model has asked back stays for its grace, then gives way to one line, on both hosts and without a summary. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText } from "../src/messages.js";
+import { extractToolResultText } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
 import { bigLine } from "./support/fixtures/big-output.js";
 import {

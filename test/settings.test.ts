@@ -8,9 +8,9 @@ import type { Api, AssistantMessage, AssistantMessageEvent, Model, SimpleStreamO
 import { describeReport } from "../src/commands/report.js";
 import { SETTINGS, type SettingKey } from "../src/config.js";
 import { emptyReport } from "../src/flush.js";
-import type { HostSnapshot } from "../src/host.js";
-import { extractToolResultText, isToolResult } from "../src/messages.js";
+import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
+import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { segment } from "../src/ui/status-line.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 

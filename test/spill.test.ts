@@ -7,10 +7,10 @@ import * as fs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { AssistantMessage, Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
-import { contentHash } from "../src/dedup.js";
-import { extractToolResultText, occurrenceKey, textOf } from "../src/messages.js";
-import { recover, sourcesOf } from "../src/recovery.js";
+import { contentHash } from "../src/capture/duplicates.js";
+import { recover, sourcesOf } from "../src/recovery/originals.js";
 import { blobDirFor, blobPathFor, headPreview } from "../src/spill.js";
+import { extractToolResultText, occurrenceKey, textOf } from "../src/transcript/messages.js";
 import {
   CUSTOM_TYPE_FRONTIER,
   CUSTOM_TYPE_INDEX,

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
-import type { HostSnapshot } from "../src/host.js";
-import { extractToolResultText, isToolResult, textOf } from "../src/messages.js";
+import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
 import { until } from "./support/hosts.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 

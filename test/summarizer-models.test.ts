@@ -1,7 +1,7 @@
 /** Which model is asked and how, through the registries of both hosts. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText } from "../src/messages.js";
+import { extractToolResultText } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
 import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.js";
 import { recordingUi } from "./support/recording-ui.js";

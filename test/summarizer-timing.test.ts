@@ -1,7 +1,7 @@
 /** Summaries are made beside the agent: no request waits for one, and the flush at the end finds them made. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { extractToolResultText } from "../src/messages.js";
+import { extractToolResultText } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
 import { TODO_TEXT } from "./support/fixtures/todo-tool.js";
 import {

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Message } from "@mariozechner/pi-ai";
-import { extractToolResultText } from "../src/messages.js";
+import { extractToolResultText } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
 import { createFolders, type PiFolders } from "./support/folders.js";
 import { HOSTS, type Host, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.js";

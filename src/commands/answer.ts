@@ -1,5 +1,5 @@
 /** Telling what a command has to say, by the means of the mode. */
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import type { CommandResult } from "./types.js";
 
 /**

@@ -1,7 +1,8 @@
 /** `/pruner compact`, `/pruner decompress` and `/pruner recompress`. */
+
+import { count } from "../digest/room.js";
 import type { ChainListing } from "../runtime.js";
-import { count } from "../summary/room.js";
-import { cut, grouped, oneLine } from "../summary/text.js";
+import { cut, grouped, oneLine } from "../text/text.js";
 import { flushByHand } from "./flush.js";
 import { type CommandInput, type CommandResult, info, NO_SESSION, type Subcommand, warning } from "./types.js";
 

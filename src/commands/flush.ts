@@ -1,6 +1,7 @@
 /** `/pruner now`, and what it has in common with `/pruner compact`. */
-import { chooseSummarizer } from "../host-models.js";
-import { count } from "../summary/room.js";
+
+import { count } from "../digest/room.js";
+import { chooseSummarizer } from "../host/models.js";
 import { flushWithProgress } from "../ui/progress.js";
 import { answer } from "./answer.js";
 import { describeReport } from "./report.js";

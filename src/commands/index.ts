@@ -1,9 +1,9 @@
 /** `/pruner`: the table of its subcommands, dispatch and completions. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import { SETTINGS } from "../config.js";
-import type { HostSnapshot } from "../host.js";
-import { nearest } from "../nearest.js";
+import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
+import { nearest } from "../text/nearest.js";
 import { chainCommands } from "./chains.js";
 import { flushCommands } from "./flush.js";
 import { modelCommands } from "./model.js";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Api, Model } from "@mariozechner/pi-ai";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import { CUSTOM_TYPE_STATS } from "../types.js";
 import { completeCommand, runCommand } from "./index.js";
 import type { CommandResult } from "./types.js";

@@ -1,6 +1,6 @@
 /** `/pruner model` and `/pruner thinking`: the summariser by name, with the models that are at hand, and how much it thinks. */
 import { formatSetting, parseSetting } from "../config.js";
-import { chooseSummarizer, thinkingOf } from "../host-models.js";
+import { chooseSummarizer, thinkingOf } from "../host/models.js";
 import { cacheNote, changeSetting } from "../ui/settings-model.js";
 import { completeValues } from "./settings.js";
 import { describeChoice } from "./status.js";

@@ -1,7 +1,8 @@
 /** The sentence that tells what a flush has done. */
+
+import { count } from "../digest/room.js";
 import type { FlushReport } from "../flush.js";
-import { count } from "../summary/room.js";
-import { grouped } from "../summary/text.js";
+import { grouped } from "../text/text.js";
 import { type CommandResult, info, warning } from "./types.js";
 
 /** How a report is told. */

@@ -5,7 +5,7 @@ import type { Api, AssistantMessage, Model } from "@mariozechner/pi-ai";
 import type { ModelRegistry, SessionEntry } from "@mariozechner/pi-coding-agent";
 import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
 import { DEFAULT_CONFIG } from "../config.js";
-import type { HostSnapshot, Registration } from "../host.js";
+import type { HostSnapshot, Registration } from "../host/host.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX } from "../types.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";
 import { runCommand, SUBCOMMANDS } from "./index.js";

@@ -1,7 +1,7 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, SETTINGS } from "../config.js";
-import type { Setting } from "../settings-rows.js";
+import type { Setting } from "../settings/rows.js";
 import { cacheNote, changeSetting, settingNamed, settingValue } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 

@@ -1,6 +1,6 @@
 /** `/pruner stats`: what the summariser has used in this session, all told. */
-import { count } from "../summary/room.js";
-import { grouped } from "../summary/text.js";
+import { count } from "../digest/room.js";
+import { grouped } from "../text/text.js";
 import type { StatsEntryData } from "../types.js";
 import { type CommandInput, type CommandResult, info, NO_SESSION, type Subcommand } from "./types.js";
 

@@ -1,10 +1,10 @@
 /** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. */
-import type { CondensingDecision } from "../cache-aware.js";
-import type { HostSnapshot } from "../host.js";
-import { chooseSummarizer, type SummarizerChoice } from "../host-models.js";
+import type { CondensingDecision } from "../cost/decision.js";
+import { count } from "../digest/room.js";
+import type { HostSnapshot } from "../host/host.js";
+import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
-import { count } from "../summary/room.js";
-import { grouped } from "../summary/text.js";
+import { grouped } from "../text/text.js";
 import type { ContextPruneConfig, PruneOn } from "../types.js";
 import { tokensOf } from "../ui/paint.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";

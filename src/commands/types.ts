@@ -1,6 +1,6 @@
 /** What a family of `/pruner` subcommands is made of. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 
 /** One sentence for the user, and how it is meant. */

@@ -1,11 +1,11 @@
 /** What stands in a compressed chain: a line for each of its calls, and their summaries while the chain is young. */
 import { buildChainBody, type ChainCall } from "../chain-compressor.js";
 import type { RenderedChain } from "../chain-range-prune.js";
-import { countImages, extractToolResultText } from "../messages.js";
-import { taggedText, withoutTagged } from "../protect-tags.js";
+import { describeOutcome } from "../digest/describe.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { OriginalResult } from "../session/originals.js";
-import { describeOutcome } from "../summary/describe.js";
+import { countImages, extractToolResultText } from "../transcript/messages.js";
+import { taggedText, withoutTagged } from "../transcript/tags.js";
 import type { ChainCompressionEntry } from "../types.js";
 import { describeRecord, type StubSubject } from "./stub.js";
 

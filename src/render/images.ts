@@ -1,6 +1,6 @@
 /** The cap on images in one request, which some providers demand. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isImage, isToolResult } from "../messages.js";
+import { isImage, isToolResult } from "../transcript/messages.js";
 
 const NOTE = "[an image stood here; it was left out to keep the request within the allowed number of images]";
 

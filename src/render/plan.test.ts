@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { EntryTree } from "../../test/support/simulated-session.js";
 import { DEFAULT_CONFIG } from "../config.js";
 import { ToolCallIndexer } from "../indexer.js";
-import { IMAGE_CHARS } from "../messages.js";
+import { IMAGE_CHARS } from "../transcript/messages.js";
 import {
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_FRONTIER,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { IMAGE_CHARS } from "../messages.js";
+import { IMAGE_CHARS } from "../transcript/messages.js";
 import type { ToolCallRecord } from "../types.js";
 import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.js";
 

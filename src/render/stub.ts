@@ -1,10 +1,11 @@
 /** The texts that stand in for condensed results. */
-import { IMAGE_CHARS } from "../messages.js";
+
+import { describeCall } from "../digest/describe.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import type { IndexedCall } from "../session/index-calls.js";
 import type { DuplicateCall } from "../session/ledger.js";
-import { describeCall } from "../summary/describe.js";
-import { cut, grouped } from "../summary/text.js";
+import { cut, grouped } from "../text/text.js";
+import { IMAGE_CHARS } from "../transcript/messages.js";
 import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
 
 /** pi cuts results to 2,000 characters when it compacts, so what identifies a call must come early. */

@@ -1,7 +1,7 @@
 /** How full the context is, counted as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey } from "../messages.js";
+import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey } from "../transcript/messages.js";
 import type { RenderPlan } from "./plan.js";
 
 /** As pi's own estimate has it. */

@@ -1,6 +1,6 @@
 /** The command line of the replay. */
 import { parseArgs } from "node:util";
-import { PRICE_PROFILES } from "../economics.js";
+import { PRICE_PROFILES } from "../cost/prices.js";
 import type { Assumptions, Variant } from "./replay.js";
 import { ReplayInputError } from "./session-file.js";
 import { type Assignment, configWith, parseAssignment, parseAssignments } from "./settings.js";

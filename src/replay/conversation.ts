@@ -1,8 +1,8 @@
 /** The messages that a branch puts into a request, and the host's own compaction of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { estimateTextTokens } from "../context-metrics.js";
-import { isAssistant, isToolResult, textOf } from "../messages.js";
+import { isAssistant, isToolResult, textOf } from "../transcript/messages.js";
+import { estimateTextTokens } from "../transcript/tokens.js";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { contentTokens, estimateMessageTokens } from "../context-metrics.js";
-import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor } from "../economics.js";
-import { blocksOf, isAssistant, isDropped, isToolResult } from "../messages.js";
+import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor } from "../cost/prices.js";
+import { blocksOf, isAssistant, isDropped, isToolResult } from "../transcript/messages.js";
+import { contentTokens, estimateMessageTokens } from "../transcript/tokens.js";
 import { PrefixCache, type PromptPart } from "./prefix-cache.js";
 import { modelOf } from "./recording.js";
 

@@ -1,7 +1,7 @@
 /** The entries of a session in memory: what the host's session manager is to the product, without a host or a file. */
 import { join } from "node:path";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { SessionReader } from "../host.js";
+import type { SessionReader } from "../host/host.js";
 
 /** A tree that only ever grows at its leaf, so that its entries are its branch. */
 export class EntryTree implements SessionReader {

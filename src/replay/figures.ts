@@ -1,5 +1,5 @@
 /** The figures of a replay as data: what `--json` prints, and what every other form shows. */
-import { DEFAULT_PROFILE } from "../economics.js";
+import { DEFAULT_PROFILE } from "../cost/prices.js";
 import type { ContextPruneConfig } from "../types.js";
 import type { Calibration } from "./calibration.js";
 import type { CostMeter, SideCall } from "./costs.js";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { CachePolicy } from "../economics.js";
+import type { CachePolicy } from "../cost/prices.js";
 import { PrefixCache, type PromptPart } from "./prefix-cache.js";
 
 const POLICY: CachePolicy = { lifetimeMs: 300_000, minTokens: 1_000 };

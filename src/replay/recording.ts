@@ -1,8 +1,8 @@
 /** What a replay needs to know of a recorded session: its branch, and what its requests are said to have used. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { DEFAULT_PROFILE, type Rates, scaleRates } from "../economics.js";
-import { isAssistant, isDropped } from "../messages.js";
+import { DEFAULT_PROFILE, type Rates, scaleRates } from "../cost/prices.js";
+import { isAssistant, isDropped } from "../transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../types.js";
 import { COMPACTION_DEFAULTS } from "./conversation.js";
 import type { RecordedSession } from "./session-file.js";

@@ -1,6 +1,10 @@
 /** The extension at work on a replayed session: what its handlers do, with the same modules and without a host. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { createProtection, type Protection, protectedTurnsOf } from "../capture/protection.js";
+import { flushMark } from "../capture/triggers.js";
+import { PromptEnds } from "../cost/breakpoints.js";
+import { BudgetWatch } from "../cost/budget-watch.js";
 import {
   type CondensingDecision,
   type CondensingSituation,
@@ -8,20 +12,16 @@ import {
   progressOf,
   settingsFor,
   summariesPay,
-} from "../cache-aware.js";
-import { compressibleRanges } from "../chain-flush.js";
-import { type CachePolicy, isCacheCold, type Rates } from "../economics.js";
+} from "../cost/decision.js";
+import { type ForecastConfig, forecastSummarizer } from "../cost/forecast.js";
+import { type CachePolicy, isCacheCold, type Rates } from "../cost/prices.js";
+import { RenderMemo } from "../engine/render-memo.js";
+import { SessionState } from "../engine/session-state.js";
+import { compressibleRanges } from "../flush/chains.js";
+import { spillOversized } from "../flush/spilling.js";
 import { batchesToSummarize, commitFlush, hasCondensed, prepareFlush } from "../flush.js";
-import { type ForecastConfig, forecastSummarizer } from "../flush-forecast.js";
-import { isAnswer } from "../messages.js";
-import { spillOversized } from "../oversized.js";
-import { PromptEnds } from "../prompt-ends.js";
-import { createProtection, type Protection, protectedTurnsOf } from "../protection.js";
 import { capImages } from "../render/images.js";
-import { RenderMemo } from "../render-memo.js";
-import { BudgetWatch } from "../session/budget-watch.js";
-import { SessionState } from "../session-state.js";
-import { flushMark } from "../triggers.js";
+import { isAnswer } from "../transcript/messages.js";
 import type { CapturedBatch, ContextPruneConfig } from "../types.js";
 import type { EntryTree } from "./entry-tree.js";
 import type { StandIn } from "./stand-in.js";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { workload } from "../../bench/workloads.js";
-import { PRICE_PROFILES } from "../economics.js";
+import { PRICE_PROFILES } from "../cost/prices.js";
 import { reportsOf } from "./figures.js";
 import { type Assumptions, replaySession } from "./replay.js";
 import { configWith, parseAssignments } from "./settings.js";

@@ -1,6 +1,7 @@
 /** Replays one session: as it was, and under each of several settings. */
-import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../economics.js";
-import { DIGEST_SHARE } from "../flush-forecast.js";
+
+import { DIGEST_SHARE } from "../cost/forecast.js";
+import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../cost/prices.js";
 import type { ContextPruneConfig } from "../types.js";
 import { type Calibration, type CalibrationPoint, calibrationOf, fitScale } from "./calibration.js";
 import { CostMeter, type Scale } from "./costs.js";

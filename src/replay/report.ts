@@ -1,7 +1,7 @@
 /** A replay as a table for a terminal. */
 import { formatSetting, SETTINGS } from "../config.js";
-import { isRecord } from "../json.js";
-import type { SettingValue } from "../settings-rows.js";
+import type { SettingValue } from "../settings/rows.js";
+import { isRecord } from "../text/json.js";
 import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
 
 /** A report with the name of its variant. */

@@ -1,7 +1,7 @@
 /** The settings that a variant of a replay runs under. */
 import { DEFAULT_CONFIG, SETTINGS_TABLE } from "../config.js";
-import { isRecord } from "../json.js";
-import type { SettingValue } from "../settings-rows.js";
+import type { SettingValue } from "../settings/rows.js";
+import { isRecord } from "../text/json.js";
 import type { ContextPruneConfig } from "../types.js";
 import { ReplayInputError } from "./session-file.js";
 

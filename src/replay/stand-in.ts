@@ -1,11 +1,11 @@
 /** What stands in for a model that summarises: texts of a given length, at a given price. Or the product's own digest. */
 
-import type { FuseRangeSummary } from "../chain-flush.js";
-import { estimateTextTokens } from "../context-metrics.js";
+import type { FuseRangeSummary } from "../flush/chains.js";
 import type { Summarize } from "../flush.js";
 import { digestSummary } from "../summarizer.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest } from "../summary/prompt.js";
-import { flatten, sliceText } from "../summary/text.js";
+import { flatten, sliceText } from "../text/text.js";
+import { estimateTextTokens } from "../transcript/tokens.js";
 
 /** Tokens that a request of the summariser may have. */
 const MAX_INPUT_TOKENS = 180_000;

@@ -5,7 +5,7 @@
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { isRecord } from "../json.js";
+import { isRecord } from "../text/json.js";
 import {
   type ChainCompressionEntry,
   CUSTOM_TYPE_CHAIN,

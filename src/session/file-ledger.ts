@@ -2,7 +2,7 @@
  * What the own entries of a whole file say, whichever branch they stand on: records, repeats, refs and chains. A ref that
  * the model has once read must answer on every branch.
  */
-import { occurrenceKey } from "../messages.js";
+import { occurrenceKey } from "../transcript/messages.js";
 import {
   type ChainCompressionEntry,
   CUSTOM_TYPE_INDEX,

@@ -1,5 +1,5 @@
 /** The calls of an index entry by their occurrence keys. */
-import { occurrenceKey } from "../messages.js";
+import { occurrenceKey } from "../transcript/messages.js";
 import type { IndexEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.js";
 
 /** A condensed call: its record and the ref that it answers to. */

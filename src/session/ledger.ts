@@ -2,7 +2,7 @@
  * What the own entries on one branch amount to, in their order. A flush appends several entries and its frontier last;
  * only what a frontier has confirmed takes effect, so that a flush that was cut short changes no render.
  */
-import { occurrenceKey } from "../messages.js";
+import { occurrenceKey } from "../transcript/messages.js";
 import type {
   ChainCompressionEntry,
   DedupAliasEntryData,

@@ -1,8 +1,8 @@
 /** The session's own messages: where everything that was condensed still stands. */
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { CallPairing } from "../call-pairing.js";
-import { isAssistant, isToolResult, occurrenceKey } from "../messages.js";
+import { isAssistant, isToolResult, occurrenceKey } from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
 
 /** A result as the session holds it, with the arguments of its call. */
 export interface OriginalResult {

@@ -1,7 +1,8 @@
 /** What the summariser is asked. The wording lives here and nowhere else. */
+
+import { describeOutcome } from "../digest/describe.js";
+import { oneLine } from "../text/text.js";
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
-import { describeOutcome } from "./describe.js";
-import { oneLine } from "./text.js";
 import { fitText, tokensOf } from "./window.js";
 
 const BATCH_PROMPT = `You condense the finished tool calls of a coding agent. Your text replaces their output in the agent's context; the agent can ask for an original when it needs more.

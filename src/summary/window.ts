@@ -1,5 +1,5 @@
 /** Fitting text into a model's window: head and tail of what is too long, sized in tokens. */
-import { grouped, sliceText } from "./text.js";
+import { grouped, sliceText } from "../text/text.js";
 
 /**
  * Tokens that a UTF-16 code unit is taken for, on the high side, so that what is fitted does fit: words; digits, which

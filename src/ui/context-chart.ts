@@ -1,5 +1,5 @@
 /** The shares of the window as a bar chart. */
-import { grouped } from "../summary/text.js";
+import { grouped } from "../text/text.js";
 import { type ContextShares, SHARES, type Share } from "./context-model.js";
 import { type Color, type Paint, padded, saving, short, wrapped } from "./paint.js";
 

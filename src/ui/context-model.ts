@@ -1,9 +1,9 @@
 /** Where the window goes: the tokens of a conversation by kind, as it stands and as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../context-metrics.js";
-import { isAssistant, isDropped, isToolResult, occurrenceKey, textOf, toolCallsOf } from "../messages.js";
 import type { ContextView } from "../runtime.js";
+import { isAssistant, isDropped, isToolResult, occurrenceKey, textOf, toolCallsOf } from "../transcript/messages.js";
+import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 
 /** Kinds of content, in the order in which they are shown. */
 export const SHARES = {

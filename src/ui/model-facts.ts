@@ -1,7 +1,7 @@
 /** The models that can summarise, with what they cost. */
 import type { Api, Model } from "@mariozechner/pi-ai";
-import type { HostSnapshot } from "../host.js";
-import { findModel } from "../host-models.js";
+import type { HostSnapshot } from "../host/host.js";
+import { findModel } from "../host/models.js";
 import { short } from "./paint.js";
 
 /** `provider/id`. */

@@ -1,5 +1,5 @@
 /** Making text of tools and models fit to be drawn. */
-import { ANSI } from "../summary/text.js";
+import { ANSI } from "../text/text.js";
 
 /** The text without escapes and control characters, which must not reach the terminal; tabs become blanks. */
 export function readable(text: string): string {

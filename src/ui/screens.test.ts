@@ -8,8 +8,8 @@ import { getKeybindings, type MarkdownTheme, visibleWidth } from "@mariozechner/
 import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
 import { runCommand } from "../commands/index.js";
 import { DEFAULT_CONFIG, formatSetting, SETTINGS } from "../config.js";
-import type { BatchProgress } from "../flush-runner.js";
-import { loadSettings } from "../session/settings-file.js";
+import type { BatchProgress } from "../engine/flush-runner.js";
+import { loadSettings } from "../host/settings-file.js";
 import { contextChart } from "./context-chart.js";
 import { contextShares } from "./context-model.js";
 import { ContextScreen } from "./context-screen.js";

@@ -1,8 +1,8 @@
 /** The lines of the settings screen: settings under the headings of their groups, and the help of one of them. */
 import { visibleWidth } from "@mariozechner/pi-tui";
 import { formatSetting, SETTINGS } from "../config.js";
-import type { HostSnapshot } from "../host.js";
-import type { Setting } from "../settings-rows.js";
+import type { HostSnapshot } from "../host/host.js";
+import type { Setting } from "../settings/rows.js";
 import type { ContextPruneConfig } from "../types.js";
 import { windowStart } from "./frame.js";
 import { modelFacts } from "./model-facts.js";

@@ -1,8 +1,8 @@
 /** Reading, changing and explaining single settings, for the commands and the settings screen. */
 import { formatSetting, SETTINGS, type SettingKey } from "../config.js";
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import type { Setting, SettingValue } from "../settings-rows.js";
+import type { Setting, SettingValue } from "../settings/rows.js";
 import type { ContextPruneConfig } from "../types.js";
 
 /** What a change of a setting does to the provider's prompt cache, where it does anything. */

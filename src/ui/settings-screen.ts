@@ -1,9 +1,9 @@
 /** Every setting of the table in groups, with its help; changes are saved and applied at once. */
 import { fuzzyFilter, Input, matchesKey } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, SETTINGS } from "../config.js";
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import type { Setting, SettingValue } from "../settings-rows.js";
+import type { Setting, SettingValue } from "../settings/rows.js";
 import { framed } from "./frame.js";
 import { modelChoices } from "./model-facts.js";
 import { wrapped } from "./paint.js";

@@ -1,5 +1,5 @@
 /** One short segment in the host's status line. */
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { short, tokensOf } from "./paint.js";
 import type { Margins } from "./terminal.js";

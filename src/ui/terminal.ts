@@ -1,7 +1,7 @@
 /** Screens, widgets and the status line of a host's terminal. Where there is none, nothing of this does anything. */
 import type { ExtensionUIContext, Theme } from "@mariozechner/pi-coding-agent";
 import type { Component, Focusable, Keybinding } from "@mariozechner/pi-tui";
-import type { HostSnapshot } from "../host.js";
+import type { HostSnapshot } from "../host/host.js";
 import { wrapped } from "./paint.js";
 
 /** Rows that a widget may have; the hosts cut what is longer. */

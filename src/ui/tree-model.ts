@@ -1,12 +1,12 @@
 /** What is condensed, as a tree: compressed chains and batches, and the calls in them. */
 
+import { describeCall } from "../digest/describe.js";
+import type { ChainListing } from "../engine/session-state.js";
 import type { RenderPlan } from "../render/plan.js";
 import { recordChars } from "../render/stub.js";
 import type { Pruner } from "../runtime.js";
 import type { CommittedState } from "../session/ledger.js";
-import type { ChainListing } from "../session-state.js";
-import { describeCall } from "../summary/describe.js";
-import { oneLine } from "../summary/text.js";
+import { oneLine } from "../text/text.js";
 
 const MAX_TOPIC = 200;
 

@@ -1,8 +1,8 @@
 /** What the conversation says about money: what condensing has saved, and how much is read from the prompt cache. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAnswer } from "../messages.js";
 import { readOwnEntry } from "../session/entries.js";
+import { isAnswer } from "../transcript/messages.js";
 import { tokensOf } from "./paint.js";
 
 /** Replies whose cache figures are looked at. */

@@ -1,6 +1,6 @@
 /** A summary and the original that it stands for, to be scrolled through. */
 import { type Component, Markdown, type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
-import { count } from "../summary/room.js";
+import { count } from "../digest/room.js";
 import { framed } from "./frame.js";
 import { wrapped } from "./paint.js";
 import { readable } from "./readable.js";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { extractToolResultText, isAssistant, isToolResult, toolCallsOf } from "../../src/messages.js";
+import { extractToolResultText, isAssistant, isToolResult, toolCallsOf } from "../../src/transcript/messages.js";
 import { deepFreeze, replaySteps, type SessionOptions, sessionArbitrary } from "./generate.js";
 import { checkTranscript } from "./transcript.js";
 

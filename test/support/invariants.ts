@@ -2,6 +2,10 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import type { SessionState } from "../../src/engine/session-state.js";
+import { recover, sourcesOf } from "../../src/recovery/originals.js";
+import { markerRefs } from "../../src/render/arguments.js";
+import { repairTranscript } from "../../src/render/repair.js";
 import {
   contentChars,
   extractToolResultText,
@@ -11,11 +15,7 @@ import {
   lastAnswerIndex,
   textOf,
   toolCallsOf,
-} from "../../src/messages.js";
-import { recover, sourcesOf } from "../../src/recovery.js";
-import { markerRefs } from "../../src/render/arguments.js";
-import { repairTranscript } from "../../src/render/repair.js";
-import type { SessionState } from "../../src/session-state.js";
+} from "../../src/transcript/messages.js";
 import { QUERY_TOOL_NAME } from "../../src/types.js";
 import type { RenderedRequest } from "./simulated-session.js";
 import { checkTranscript } from "./transcript.js";

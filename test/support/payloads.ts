@@ -11,7 +11,7 @@ import type {
   ThinkingContent,
   ToolCall,
 } from "@mariozechner/pi-ai";
-import { isAssistant, isToolResult } from "../../src/messages.js";
+import { isAssistant, isToolResult } from "../../src/transcript/messages.js";
 import { HOST_PATHS, type Host } from "./host-paths.js";
 import type { Protocol } from "./protocols.js";
 

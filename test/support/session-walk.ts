@@ -2,9 +2,9 @@
 import { setSystemTime } from "bun:test";
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, isToolResult, lastAnswerIndex, toolCallsOf } from "../../src/messages.js";
 import { createQueryTool } from "../../src/query-tool.js";
 import { messagesInContext } from "../../src/session/branch.js";
+import { isAssistant, isToolResult, lastAnswerIndex, toolCallsOf } from "../../src/transcript/messages.js";
 import { QUERY_TOOL_NAME } from "../../src/types.js";
 import { scratchFolder } from "./folders.js";
 import { deepFreeze } from "./generate.js";

@@ -1,7 +1,7 @@
 /** A simulated session as a host has it: messages made of entries, both hosts' shapes, models, and events that come late. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { buildSessionContext, type ContextUsage } from "@mariozechner/pi-coding-agent";
-import { contentChars, isAssistant, isDropped, isToolResult } from "../../src/messages.js";
+import { contentChars, isAssistant, isDropped, isToolResult } from "../../src/transcript/messages.js";
 import { deepFreeze } from "./generate.js";
 import { type EntryTree, SimulatedSession } from "./simulated-session.js";
 import { type ModelName, type SummaryName, WalkModels, walkModel } from "./walk-models.js";

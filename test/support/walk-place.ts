@@ -1,7 +1,7 @@
 /** What one session of a walk is remembered by, and what must hold against it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isToolResult } from "../../src/messages.js";
-import { recover, sourcesOf } from "../../src/recovery.js";
+import { recover, sourcesOf } from "../../src/recovery/originals.js";
+import { isToolResult } from "../../src/transcript/messages.js";
 import type { EntryTree } from "./simulated-session.js";
 import type { HostedSession } from "./walk-host.js";
 

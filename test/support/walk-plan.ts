@@ -1,7 +1,7 @@
 /** What a walk through a session is made of, and arbitrary ones. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import type { SettingValue } from "../../src/settings-rows.js";
+import type { SettingValue } from "../../src/settings/rows.js";
 import type { Host } from "./host-paths.js";
 import type { Settings } from "./simulated-session.js";
 import { MODEL_NAMES, type ModelName, SUMMARIES, type SummaryName } from "./walk-models.js";

@@ -1,0 +1,106 @@
+/** `pruneOn: cache-aware`: whether what is finished is condensed before the next request, told by what it costs. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
+import { usageFraction } from "../budget.js";
+import { isAnswer } from "../transcript/messages.js";
+import type { CapturedBatch, ChainRange, ContextPruneConfig } from "../types.js";
+import { type ForecastConfig, forecastChains, forecastStubs, joinForecasts, type RewriteForecast } from "./forecast.js";
+import { decideFlush, expectedReads, type FlushDecision, type Rates, type SessionProgress } from "./prices.js";
+
+/** What a flush would work on. */
+export interface CondensingChoice {
+  /** What the next request would carry if nothing were condensed now. */
+  rendered: readonly AgentMessage[];
+  pending: readonly CapturedBatch[];
+  /** Chains that could be compressed with it, oldest first. */
+  ranges: readonly ChainRange[];
+  config: ForecastConfig;
+}
+
+/** What is known of the session and its provider. */
+export interface CondensingSituation {
+  progress: SessionProgress;
+  prices: Rates;
+  /** In the currency of `prices`; 0 for what is paid for already. */
+  summarizerCost: number;
+  cacheIsCold: boolean;
+  usage: ContextUsage | undefined;
+}
+
+/** A decision, and whether the chains come along. */
+export interface CondensingDecision extends FlushDecision {
+  chains: boolean;
+}
+
+/** Flushes where that is cheaper than to go on; chains come along where that is cheaper still. */
+export function decideCondensing(
+  { rendered, pending, ranges, config }: CondensingChoice,
+  situation: CondensingSituation,
+): CondensingDecision {
+  const stubs = forecastStubs(rendered, pending, config);
+  const alone = decide(stubs, situation);
+  if (ranges.length === 0) return { ...alone, chains: false };
+  const together = decide(joinForecasts(stubs, forecastChains(rendered, ranges, config)), situation);
+  const chainsPay = together.flush && together.savings - together.price > alone.savings - alone.price;
+  return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
+}
+
+/** Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already. */
+export function summariesPay(
+  { rendered, pending, config }: Omit<CondensingChoice, "ranges">,
+  situation: CondensingSituation,
+): boolean {
+  return decide(forecastStubs(rendered, pending, config), situation).flush;
+}
+
+/** The settings of the flush that was decided on: chains are left out where they do not come along. */
+export function settingsFor({ chains }: CondensingDecision, config: ContextPruneConfig): ContextPruneConfig {
+  return chains ? config : { ...config, chainCompression: { ...config.chainCompression, enabled: false } };
+}
+
+function decide(
+  { clearedTokens, keptTokens, carriedTokens, isLate }: RewriteForecast,
+  { progress, prices, summarizerCost, cacheIsCold, usage }: CondensingSituation,
+): FlushDecision {
+  const reads = expectedReads(progress, prices);
+  const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
+  return decideFlush(
+    { ...rewrite, expectedRequests: reads, prices, summarizerCost, cacheIsCold },
+    usageFraction(usage) ?? undefined,
+  );
+}
+
+/** How far a branch has come, and what its cache was last filled by. */
+export interface BranchProgress extends SessionProgress {
+  /** `provider/id` of the model that gave the last finished reply. */
+  model: string | undefined;
+  /** The host has compacted the context behind that reply. */
+  compacted: boolean;
+}
+
+/** Reads the progress from the entries of a branch, root first. @param lifetimeMs how long the provider keeps a prompt */
+export function progressOf(branch: readonly SessionEntry[], lifetimeMs: number): BranchProgress {
+  const progress = { userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 };
+  let model: string | undefined;
+  let lastReply: number | undefined;
+  let compacted = false;
+  for (const entry of branch) {
+    if (entry.type === "compaction") compacted = true;
+    if (entry.type !== "message") continue;
+    const { message } = entry;
+    if (message.role === "user") {
+      progress.userTurns += 1;
+      progress.requestsThisTurn = 0;
+    }
+    if (!isAnswer(message)) continue;
+    const by = `${message.provider}/${message.model}`;
+    const isCold = compacted || by !== model || (lastReply !== undefined && message.timestamp - lastReply > lifetimeMs);
+    if (progress.requests > 0 && isCold) progress.coldRequests += 1;
+    progress.requests += 1;
+    progress.requestsThisTurn += 1;
+    model = by;
+    lastReply = message.timestamp;
+    compacted = false;
+  }
+  return { ...progress, model, compacted };
+}

@@ -1,0 +1,173 @@
+import { describe, expect, test } from "bun:test";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { captureUnindexedBatches } from "../batch-capture.js";
+import { DEFAULT_CONFIG } from "../config.js";
+import type { ChainRange } from "../types.js";
+import { type ForecastConfig, forecastChains, forecastStubs, forecastSummarizer, joinForecasts } from "./forecast.js";
+
+const USAGE = {
+  input: 0,
+  output: 0,
+  cacheRead: 0,
+  cacheWrite: 0,
+  totalTokens: 0,
+  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+};
+const CONFIG: ForecastConfig = { ...DEFAULT_CONFIG, summaryShare: 0.1 };
+const K_TOKENS = "word ".repeat(740);
+
+/** A conversation whose messages have the times 1, 2, 3 and so on. */
+class Talk {
+  readonly messages: AgentMessage[] = [];
+
+  user(): this {
+    this.messages.push({ role: "user", content: "go on", timestamp: this.messages.length + 1 });
+    return this;
+  }
+
+  call(id: string, args: Record<string, string> = {}): this {
+    return this.reply([{ type: "toolCall", id, name: "tool", arguments: args }], "toolUse");
+  }
+
+  result(id: string, text: string): this {
+    const content = [{ type: "text" as const, text }];
+    const timestamp = this.messages.length + 1;
+    this.messages.push({ role: "toolResult", toolCallId: id, toolName: "tool", content, isError: false, timestamp });
+    return this;
+  }
+
+  say(text: string): this {
+    return this.reply([{ type: "text", text }], "stop");
+  }
+
+  pending() {
+    return captureUnindexedBatches(this.messages, {
+      frontierKey: undefined,
+      isDealtWith: () => false,
+      isExempt: () => false,
+      isHeld: () => false,
+      batchingMode: "turn",
+    });
+  }
+
+  forecast(config: ForecastConfig = CONFIG) {
+    return forecastStubs(this.messages, this.pending(), config);
+  }
+
+  private reply(
+    content: Extract<AgentMessage, { role: "assistant" }>["content"],
+    stopReason: "stop" | "toolUse",
+  ): this {
+    const from = { api: "anthropic-messages" as const, provider: "p", model: "m" };
+    const timestamp = this.messages.length + 1;
+    this.messages.push({ role: "assistant", content, ...from, usage: USAGE, stopReason, timestamp });
+    return this;
+  }
+}
+
+describe("forecast of stubs", () => {
+  test("clears what a summary and its header leave of each output", () => {
+    const talk = new Talk().user().call("a").result("a", K_TOKENS).say("done");
+    // 1,000 tokens become 100 and a header of 45.
+    const { clearedTokens, keptTokens, firstChanged } = talk.forecast();
+    expect(clearedTokens).toBeCloseTo(1_000 - 145, 5);
+    expect(keptTokens).toBeCloseTo(145 + 4, 5);
+    expect(firstChanged).toBe(2);
+  });
+
+  test("keeps what the last request carried behind the first change, and no more", () => {
+    const talk = new Talk().user().call("a").result("a", K_TOKENS).call("b").result("b", "ok").say(K_TOKENS).user();
+    const { keptTokens } = talk.forecast();
+    // The stub, the second call and its short result; the closing reply has never been sent.
+    expect(keptTokens).toBeGreaterThan(149);
+    expect(keptTokens).toBeLessThan(200);
+  });
+
+  test("is late once a request has carried what it clears for nothing", () => {
+    const talk = new Talk().user().call("a").result("a", K_TOKENS).call("b").result("b", "ok");
+    expect(talk.forecast().isLate).toBeUndefined();
+    expect(talk.say("done").user().forecast().isLate).toBe(true);
+  });
+
+  test("counts long arguments, and changes the prompt from their call on", () => {
+    const talk = new Talk().user().call("a", { path: "a.ts", content: K_TOKENS }).result("a", "written").say("done");
+    const forecast = talk.forecast();
+    expect(forecast.firstChanged).toBe(1);
+    expect(forecast.clearedTokens).toBeGreaterThan(950);
+    const off = { ...CONFIG, condenseArgs: { ...CONFIG.condenseArgs, enabled: false } };
+    expect(talk.forecast(off)).toEqual({ clearedTokens: 0, keptTokens: 0, firstChanged: -1 });
+  });
+
+  test("passes over batches that a flush leaves as they are", () => {
+    const talk = new Talk().user().call("a").result("a", "short").say("done");
+    expect(talk.forecast().clearedTokens).toBe(0);
+    expect(forecastSummarizer(talk.pending(), CONFIG).inputTokens).toBe(0);
+  });
+
+  test("rewrites from the last end that is near where only those are found", () => {
+    const talk = new Talk().user();
+    for (let i = 0; i < 12; i++) talk.call(`c${i}`).result(`c${i}`, K_TOKENS);
+    talk.say("done");
+    // A prompt ended before each reply.
+    const ends = new Set(talk.messages.flatMap(({ role }, i) => (role === "assistant" ? [i] : [])));
+    const config = { ...CONFIG, lookback: { blocks: 20, ends } };
+    const near = forecastStubs(talk.messages, talk.pending().slice(-1), config);
+    const far = forecastStubs(talk.messages, talk.pending().slice(0, 1), config);
+    const any = forecastStubs(talk.messages, talk.pending().slice(0, 1), CONFIG);
+    // One output has to be written anew that had been found before its own call; else the whole conversation.
+    expect(near.keptTokens).toBeLessThan(200);
+    expect(near.carriedTokens).toBeUndefined();
+    const gone = { ...CONFIG, lookback: { blocks: 20, ends: new Set<number>() } };
+    expect(forecastStubs(talk.messages, talk.pending().slice(-1), gone).carriedTokens).toBe(0);
+    expect(far.keptTokens).toBeGreaterThan(any.keptTokens);
+    expect(any).toMatchObject({ isLate: true });
+    expect(any.carriedTokens).toBeUndefined();
+    // Eleven requests have carried it since the one that had to.
+    expect(far.carriedTokens).toBeCloseTo(far.clearedTokens * 11, 5);
+    expect(far.isLate).toBe(true);
+  });
+
+  test("asks the summariser for all that is condensed", () => {
+    const talk = new Talk().user().call("a").result("a", K_TOKENS).say("done");
+    const { inputTokens, outputTokens } = forecastSummarizer(talk.pending(), CONFIG);
+    expect(inputTokens).toBeCloseTo(1_000, 5);
+    expect(outputTokens).toBeCloseTo(100, 5);
+  });
+});
+
+describe("forecast of chains", () => {
+  const talk = new Talk().user();
+  for (let i = 0; i < 10; i++) talk.call(`c${i}`, { note: "x".repeat(300) }).result(`c${i}`, "y".repeat(400));
+  talk.say("done").user();
+  const range: ChainRange = {
+    startUserTimestamp: 1,
+    finalAssistantTimestamp: 22,
+    middleToolCallIds: [],
+    protectedToolCallIds: [],
+    occurrenceKeys: Array.from({ length: 10 }, (_, i) => `c${i}@${i * 2 + 3}`),
+    protectedOccurrenceKeys: [],
+    interrupted: false,
+  };
+
+  test("clears the turns but for a line each", () => {
+    const { clearedTokens, firstChanged, carriedTokens } = forecastChains(talk.messages, [range], CONFIG);
+    expect(firstChanged).toBe(1);
+    expect(clearedTokens).toBeGreaterThan(500);
+    expect(carriedTokens).toBe(0);
+  });
+
+  test("says nothing of a chain that is not there", () => {
+    const gone = { ...range, startUserTimestamp: 999 };
+    expect(forecastChains(talk.messages, [gone], CONFIG)).toMatchObject({ clearedTokens: 0, firstChanged: -1 });
+  });
+
+  test("joined with stubs costs the deeper rewrite once", () => {
+    const deep = { clearedTokens: 500, keptTokens: 9_000, firstChanged: 3, carriedTokens: 70 };
+    const shallow = { clearedTokens: 2_000, keptTokens: 400, firstChanged: 40 };
+    const joined = { clearedTokens: 2_500, keptTokens: 7_000, firstChanged: 3, carriedTokens: 70 };
+    expect(joinForecasts(shallow, deep)).toEqual(joined);
+    expect(joinForecasts(deep, shallow)).toEqual(joined);
+    const none = { clearedTokens: 0, keptTokens: 0, firstChanged: -1 };
+    expect(joinForecasts(shallow, none)).toEqual(shallow);
+  });
+});

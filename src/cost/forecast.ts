@@ -1,0 +1,216 @@
+/** What a flush would clear and what it would rewrite, told from the messages before any summary is made. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { callArgumentSavings } from "../render/arguments.js";
+import {
+  blocksOf,
+  contentChars,
+  isAssistant,
+  isToolResult,
+  lastAnswerIndex,
+  occurrenceKey,
+} from "../transcript/messages.js";
+import { contentTokens, estimateMessageTokens, estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
+import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
+
+/** Share of an output that its digest has. */
+export const DIGEST_SHARE = 0.12;
+
+/** Tokens of a stub's header. */
+const STUB_TOKENS = 45;
+/** A stub that would save less than a quarter is not used. */
+const MAX_STUB_SHARE = 0.75;
+/** Tokens of a call's line in a compressed chain, of its frame, and of all summaries in it at most. */
+const CHAIN_LINE_TOKENS = 30;
+const CHAIN_FRAME_TOKENS = 40;
+const CHAIN_SUMMARY_TOKENS = 650;
+
+/** Tokens that a rewrite clears and keeps. */
+export interface RewriteForecast {
+  clearedTokens: number;
+  /** What stands behind the first change, was part of the last request, and stays. */
+  keptTokens: number;
+  /** Index of the first message that changes; -1 where none does. */
+  firstChanged: number;
+  /** For a rewrite that costs the same however much it clears; see `FlushForecast.carriedTokens`. */
+  carriedTokens?: number;
+  /** Requests have carried what it clears; see `FlushForecast.isLate`. */
+  isLate?: boolean;
+}
+
+/** What decides how large the texts will be that come in place of results and arguments. */
+export interface ForecastConfig
+  extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
+  /** Share of an output's tokens that its summary has. */
+  summaryShare: number;
+  /** Missing where any common beginning of two prompts is found. */
+  lookback?: Lookback;
+}
+
+/** How a provider finds an earlier prompt that looks only for ends of them. */
+export interface Lookback {
+  /** As `CachePolicy.lookbackBlocks`. */
+  blocks: number;
+  /** Numbers of messages after which an earlier prompt ended that the next one begins with, unless it is changed now. */
+  ends: ReadonlySet<number>;
+}
+
+/**
+ * Forecast of condensing `pending`.
+ * @param rendered what the next request would carry if nothing were condensed now; its last finished reply answered
+ *   the last request, so that only what stands before it is cached
+ */
+export function forecastStubs(
+  rendered: readonly AgentMessage[],
+  pending: readonly CapturedBatch[],
+  config: ForecastConfig,
+): RewriteForecast {
+  const calls = new Map(
+    pending
+      .filter((batch) => isLargeEnough(batch, config))
+      .flatMap(({ toolCalls }) => toolCalls.map((call) => [call.occurrenceKey, call] as const)),
+  );
+  if (calls.size === 0) return { clearedTokens: 0, keptTokens: 0, firstChanged: -1 };
+  let repliesBehind = rendered.filter(isAssistant).length;
+  let clearedTokens = 0;
+  let carriedTokens = 0;
+  let firstChanged = -1;
+  let replyIndex = 0;
+  const clear = (tokens: number, index: number) => {
+    clearedTokens += tokens;
+    // The first reply behind it is the one that had to see it.
+    carriedTokens += tokens * Math.max(0, repliesBehind - 1);
+    if (firstChanged < 0 || index < firstChanged) firstChanged = index;
+  };
+  for (const [i, message] of rendered.entries()) {
+    if (isAssistant(message)) {
+      replyIndex = i;
+      repliesBehind -= 1;
+    }
+    if (!isToolResult(message)) continue;
+    const call = calls.get(occurrenceKey(message.toolCallId, message.timestamp));
+    if (!call) continue;
+    const ofArguments = savedArgumentTokens(call, config);
+    if (ofArguments > 0) clear(ofArguments, replyIndex);
+    const before = contentTokens(message.content);
+    const after = STUB_TOKENS + before * config.summaryShare;
+    if (after <= before * MAX_STUB_SHARE) clear(before - after, i);
+  }
+  const start = rewriteStart(rendered, firstChanged, config.lookback);
+  return {
+    clearedTokens,
+    keptTokens: keptBehind(rendered, start, clearedTokens),
+    firstChanged,
+    ...(start === 0 ? { carriedTokens } : {}),
+    ...(carriedTokens > 0 ? { isLate: true } : {}),
+  };
+}
+
+/** As a flush judges: what a batch has and could be spared, arguments included. */
+function isLargeEnough({ held, toolCalls }: CapturedBatch, config: ForecastConfig): boolean {
+  if (held) return false;
+  const chars = toolCalls.reduce(
+    (sum, call) => sum + contentChars(call.content) + callArgumentSavings(call, config),
+    0,
+  );
+  return chars >= config.minBatchChars;
+}
+
+function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): number {
+  // The arguments of a failed call wait for their cooldown.
+  return call.isError ? 0 : callArgumentSavings(call, config) * estimateTextTokens("a");
+}
+
+/**
+ * Forecast of compressing `ranges`, oldest first, whose results stand as stubs already or will with the same flush.
+ */
+export function forecastChains(
+  rendered: readonly AgentMessage[],
+  ranges: readonly ChainRange[],
+  { summaryShare, lookback, chainCompression: { rollingWindow } }: ForecastConfig,
+): RewriteForecast {
+  const openings = rendered.flatMap((message, i) => (message.role === "user" ? [i] : []));
+  const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
+  let clearedTokens = 0;
+  let carriedTokens = 0;
+  let firstChanged = -1;
+  for (const range of ranges) {
+    const start = rendered.findIndex((message) => message.timestamp === range.startUserTimestamp);
+    const end = rendered.findIndex(
+      (m, i) => i > start && isAssistant(m) && m.timestamp === range.finalAssistantTimestamp,
+    );
+    if (start < 0 || end < 0) continue;
+    const cleared = clearedByChain(rendered.slice(start + 1, end), range, summaryShare);
+    if (cleared <= 0) continue;
+    clearedTokens += cleared;
+    const ready = openings.filter((i) => i > end)[rollingWindow] ?? rendered.length;
+    carriedTokens += cleared * replies.filter((i) => i > ready).length;
+    if (firstChanged < 0 || start < firstChanged) firstChanged = start + 1;
+  }
+  const start = rewriteStart(rendered, firstChanged, lookback);
+  return { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged, carriedTokens };
+}
+
+/** Both rewrites at once: what the deeper one has to write anew, the other need not pay for. */
+export function joinForecasts(first: RewriteForecast, second: RewriteForecast): RewriteForecast {
+  const deeper = second.firstChanged >= 0 && (first.firstChanged < 0 || second.firstChanged < first.firstChanged);
+  const [deep, shallow] = deeper ? [second, first] : [first, second];
+  const carried = [first.carriedTokens, second.carriedTokens].filter((tokens) => tokens !== undefined);
+  return {
+    clearedTokens: first.clearedTokens + second.clearedTokens,
+    keptTokens: Math.max(0, deep.keptTokens - shallow.clearedTokens),
+    firstChanged: deep.firstChanged,
+    ...(carried.length > 0 ? { carriedTokens: carried.reduce((sum, tokens) => sum + tokens, 0) } : {}),
+    ...(first.isLate || second.isLate ? { isLate: true } : {}),
+  };
+}
+
+function clearedByChain(middle: readonly AgentMessage[], range: ChainRange, summaryShare: number): number {
+  const kept = new Set(range.protectedOccurrenceKeys);
+  let before = 0;
+  let summaries = 0;
+  let relocated = 0;
+  for (const message of middle) {
+    const tokens = estimateMessageTokens(message);
+    before += tokens;
+    if (!isToolResult(message)) continue;
+    if (kept.has(occurrenceKey(message.toolCallId, message.timestamp))) relocated += tokens;
+    else summaries += Math.max(0, Math.min(tokens - STUB_TOKENS, STUB_TOKENS + tokens * summaryShare));
+  }
+  const lines = range.occurrenceKeys.length * CHAIN_LINE_TOKENS;
+  return before - relocated - lines - CHAIN_FRAME_TOKENS - Math.min(CHAIN_SUMMARY_TOKENS, summaries);
+}
+
+/** Tokens from `start` on, as far as the last request carried them, less what is cleared of them. */
+function keptBehind(rendered: readonly AgentMessage[], start: number, clearedTokens: number): number {
+  if (start < 0) return 0;
+  const cached = rendered.slice(start, Math.max(start, lastAnswerIndex(rendered)));
+  return Math.max(0, estimateTokens(cached) - clearedTokens);
+}
+
+/**
+ * From where the cache has to be written anew if `firstChanged` is the first message that changes: from there, or, where
+ * only ends of earlier prompts are found, from the last one before it that is near enough; else from the beginning.
+ */
+function rewriteStart(rendered: readonly AgentMessage[], firstChanged: number, lookback: Lookback | undefined): number {
+  if (firstChanged < 0 || !lookback) return firstChanged;
+  let blocks = 0;
+  for (let end = rendered.length; end > 0 && blocks < lookback.blocks; end--) {
+    if (end <= firstChanged && lookback.ends.has(end)) return end;
+    blocks += blocksOf(rendered[end - 1]);
+  }
+  return 0;
+}
+
+/** Tokens that a model would take to summarise `pending`. */
+export function forecastSummarizer(
+  pending: readonly CapturedBatch[],
+  config: ForecastConfig,
+): { inputTokens: number; outputTokens: number } {
+  let inputTokens = 0;
+  for (const { held, toolCalls } of pending) {
+    const chars = toolCalls.reduce((sum, call) => sum + contentChars(call.content), 0);
+    if (held || chars < config.minBatchChars) continue;
+    for (const call of toolCalls) inputTokens += estimateTextTokens(call.resultText);
+  }
+  return { inputTokens, outputTokens: inputTokens * config.summaryShare };
+}

@@ -1,0 +1,197 @@
+/** The part of a flush that compresses closed chains: what is chosen and fused first, what is appended in its commit. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { captureOccurrences, repeatedKeys } from "../batch-capture.js";
+import { contentHash } from "../capture/duplicates.js";
+import { type Protection, protectedTurnsOf } from "../capture/protection.js";
+import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "../chain-compressor.js";
+import { detectChains } from "../chain-detector.js";
+import { describeOutcome } from "../digest/describe.js";
+import type { AppendEntry, ToolCallIndexer } from "../indexer.js";
+import { isAssistant, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
+import {
+  type CapturedToolCall,
+  type ChainCompressionConfig,
+  type ChainRange,
+  type ContextPruneConfig,
+  QUERY_TOOL_NAME,
+} from "../types.js";
+
+/** Joins the summaries of a chain into one, or gives `null` to leave them as they are. */
+export type FuseRangeSummary = (summaries: readonly string[]) => Promise<string | null>;
+
+/** What choosing chains needs. */
+export interface ChainChoice {
+  /** The conversation that the flush looks at. */
+  messages: readonly AgentMessage[];
+  isProtected: Protection;
+  config: ChainCompressionConfig;
+  indexer: ToolCallIndexer;
+  /** Results that stay pending after this flush. */
+  isPending(key: string): boolean;
+  /** Summary of a result, be it made in this flush. */
+  summaryOf(key: string): string | undefined;
+  /** Takes every chain behind the window, however few there are. */
+  all?: boolean;
+  /** User turns at the end whose chains are left alone. */
+  protectedTurns?: number;
+  /** Missing where there is no model to ask. */
+  fuse?: FuseRangeSummary;
+  /** A read of something that had been condensed, whose text is stored already. */
+  isRecovery?(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
+}
+
+/** Chains that are about to be compressed. */
+export interface PreparedChains {
+  messages: readonly AgentMessage[];
+  ranges: readonly ChainRange[];
+  /** Fused summaries by the timestamp of the closing reply. */
+  fused: ReadonlyMap<number, string>;
+  isRecovery: ChainChoice["isRecovery"];
+}
+
+/** Chooses the chains to compress and has their summaries fused, one call each. */
+export async function prepareChains(choice: ChainChoice): Promise<PreparedChains> {
+  const { messages, isRecovery } = choice;
+  const ranges = eligibleRanges(choice);
+  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery };
+}
+
+/** Every chain behind the window that could be compressed together with all that is pending, oldest first. */
+export function compressibleRanges({
+  config,
+  ...choice
+}: Pick<ChainChoice, "messages" | "isProtected" | "indexer"> & { config: ContextPruneConfig }): ChainRange[] {
+  const { chainCompression } = config;
+  if (!chainCompression.enabled) return [];
+  const protectedTurns = protectedTurnsOf(config);
+  return eligibleRanges({ ...choice, config: chainCompression, protectedTurns, isPending: () => false, all: true });
+}
+
+/** The chains that a flush would compress now, oldest first. */
+export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | "isRecovery">): ChainRange[] {
+  const { messages, config, indexer } = choice;
+  const isNameable = nameableIn(messages);
+  const isOpen = openCycle(messages);
+  // The last turns of the user may be protected; without so many, nothing is old enough.
+  const users = messages.filter((message) => message.role === "user");
+  const protectedTurns = choice.protectedTurns ?? 0;
+  const protectedSince = protectedTurns > 0 ? (users.at(-protectedTurns)?.timestamp ?? 0) : Number.POSITIVE_INFINITY;
+  const stillProtected = (range: ChainRange) => withoutCondensed(range, (key) => indexer.isSummarized(key));
+  const compressed = new Set([...indexer.chains().values()].map((chain) => chain.finalAssistantTimestamp));
+  return selectEligible(detectChains(messages, choice.isProtected).map(stillProtected), {
+    config,
+    all: choice.all,
+    isCompressed: (range) => compressed.has(range.finalAssistantTimestamp),
+    isDealtWith: (key) => !choice.isPending(key),
+  }).filter((range) => isNameable(range) && !isOpen(range) && range.finalAssistantTimestamp < protectedSince);
+}
+
+/**
+ * Appends the entries of the chosen chains. Calls without a ref are indexed first, so that each has one in the body; a
+ * chain that has left the context meanwhile is passed over.
+ * @returns how many chains were compressed
+ */
+export function commitChains(
+  prepared: PreparedChains,
+  deps: {
+    indexer: ToolCallIndexer;
+    append: AppendEntry;
+    /** Refs that this flush has given already. */
+    given: Map<string, string>;
+    isCurrent(range: ChainRange): boolean;
+    now: number;
+  },
+): number {
+  const { indexer, append, given } = deps;
+  const ranges = prepared.ranges.filter(deps.isCurrent);
+  const isSummarized = (key: string) => given.has(key) || indexer.isSummarized(key);
+  const covered = new Set(ranges.flatMap((range) => range.occurrenceKeys).filter(isSummarized));
+  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized, isRecovery: prepared.isRecovery });
+  const entries = compressEligible(ranges, {
+    mintBlockId: () => indexer.mintBlockId(),
+    refOf: (key) => given.get(key) ?? indexer.refOf(key),
+    rangeSummary: (range) => {
+      const text = prepared.fused.get(range.finalAssistantTimestamp);
+      return text === undefined ? undefined : { text, source: "fused" };
+    },
+    isSummarized: (key) => covered.has(key),
+    now: deps.now,
+  });
+  for (const entry of entries) indexer.registerChain(entry, append);
+  return entries.length;
+}
+
+/** The range without the protection of what had been condensed before it was protected: its stub is nothing to keep. */
+function withoutCondensed(range: ChainRange, isCondensed: (key: string) => boolean): ChainRange {
+  const protectedOccurrenceKeys = range.protectedOccurrenceKeys.filter((key) => !isCondensed(key));
+  if (protectedOccurrenceKeys.length === range.protectedOccurrenceKeys.length) return range;
+  const isKept = (id: string) => protectedOccurrenceKeys.some((key) => key.startsWith(`${id}@`));
+  return { ...range, protectedOccurrenceKeys, protectedToolCallIds: range.protectedToolCallIds.filter(isKept) };
+}
+
+/**
+ * Whether a chain ends behind the last user message: that is the model's open cycle, whose replies must keep their
+ * thinking. Told by position, since a clock may have been set back. One that was interrupted before the model had
+ * answered its last results is open too.
+ */
+function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
+  const start = messages.findLastIndex((message) => message.role === "user");
+  const unseen = resultKeys(messages.slice(lastAnswerIndex(messages) + 1));
+  const ends = new Set(
+    messages
+      .slice(start + 1)
+      .filter(isAssistant)
+      .map((message) => message.timestamp),
+  );
+  return (range) =>
+    start < 0 || ends.has(range.finalAssistantTimestamp) || range.occurrenceKeys.some((key) => unseen.has(key));
+}
+
+/** Whether each result of a chain has a key of its own: one that two results share could not be given back. */
+function nameableIn(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
+  const repeated = repeatedKeys(messages);
+  return (range) => !range.occurrenceKeys.some((key) => repeated.has(key));
+}
+
+/** The fused text of each chain that has two or more summaries; a failed call leaves them side by side. */
+async function fuseRangeSummaries(ranges: readonly ChainRange[], choice: ChainChoice): Promise<Map<number, string>> {
+  const { config, fuse, summaryOf } = choice;
+  const fused = new Map<number, string>();
+  if (!fuse || !config.fuseRangeSummary) return fused;
+  for (const range of ranges) {
+    if (!hasPerBatchSummaryCoveringAny(range, (key) => summaryOf(key) !== undefined)) continue;
+    const summaries = range.occurrenceKeys.map(summaryOf).filter((text): text is string => Boolean(text));
+    const text = summaries.length < 2 ? null : await fuse(summaries);
+    if (text !== null) fused.set(range.finalAssistantTimestamp, text);
+  }
+  return fused;
+}
+
+/** Indexes the calls of `ranges` that have no record yet: what was too small, or not made shorter by a summary. */
+function backfill(
+  messages: readonly AgentMessage[],
+  ranges: readonly ChainRange[],
+  deps: {
+    indexer: ToolCallIndexer;
+    append: AppendEntry;
+    given: Map<string, string>;
+    isSummarized(key: string): boolean;
+    isRecovery: ChainChoice["isRecovery"];
+  },
+): void {
+  const keys = ranges.flatMap((range) => {
+    const kept = new Set(range.protectedOccurrenceKeys);
+    return range.occurrenceKeys.filter((key) => !kept.has(key) && !deps.isSummarized(key));
+  });
+  for (const batch of captureOccurrences(messages, new Set(keys))) {
+    const members = batch.toolCalls.map((call) => memberOf(call, deps.isRecovery));
+    const { turnIndex, timestamp } = batch;
+    const refs = deps.indexer.addBatch({ turnIndex, timestamp, members, backfilled: true }, deps.append);
+    for (const [i, { call }] of members.entries()) deps.given.set(call.occurrenceKey, refs[i] ?? "");
+  }
+}
+
+function memberOf(call: CapturedToolCall, isRecovery: ChainChoice["isRecovery"]) {
+  const base = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
+  return call.toolName === QUERY_TOOL_NAME || isRecovery?.(call) ? { ...base, leaveText: true as const } : base;
+}

@@ -1,0 +1,158 @@
+/** What becomes of each batch of a flush: its repeats, whether it is too small, whether its summary is worth the place. */
+import { contentHash } from "../capture/duplicates.js";
+import { describeOutcome } from "../digest/describe.js";
+import type { BatchMember, BatchSummaryText, ToolCallIndexer } from "../indexer.js";
+import { callArgumentSavings } from "../render/arguments.js";
+import { callStub, duplicateStub, isWorthwhile } from "../render/stub.js";
+import type { CallSummary } from "../session/batch-summaries.js";
+import { type BatchSummary, digestSummary } from "../summarizer.js";
+import { contentChars } from "../transcript/messages.js";
+import { taggedText } from "../transcript/tags.js";
+import type { CapturedBatch, CapturedToolCall, ContextPruneConfig, ToolCallRecord } from "../types.js";
+
+/** Longer than any ref that will be given, so that a size judged with it can only get smaller. */
+const REF_FOR_SIZE = "t9999999";
+
+/** A result that repeats one that is indexed, or is about to be. */
+export interface Repeat {
+  call: CapturedToolCall;
+  contentHash: string;
+  original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">;
+  originalKey: string;
+}
+
+/** What became of one batch. */
+export type Verdict =
+  | { kind: "deduped" }
+  | { kind: "trivial" }
+  | { kind: "oversized" }
+  | { kind: "failed" }
+  | { kind: "held" }
+  | { kind: "summarized"; content: BatchSummaryText; summary: BatchSummary };
+
+export interface PreparedBatch {
+  batch: CapturedBatch;
+  /** The batch without its repeats. */
+  members: BatchMember[];
+  repeats: Repeat[];
+  verdict: Verdict;
+}
+
+/**
+ * Takes out of each batch the results that repeat an indexed one or an earlier one of this flush. What is too small to be
+ * indexed is no original: its repeats would have nothing to point to.
+ */
+export function separateRepeats(
+  batches: readonly CapturedBatch[],
+  indexer: ToolCallIndexer | undefined,
+  config: SizeConfig,
+): Omit<PreparedBatch, "verdict">[] {
+  const originals = new Map<string, BatchMember>();
+  return batches.map((batch) => {
+    const fresh = new Map(originals);
+    const members: BatchMember[] = [];
+    const repeats: Repeat[] = [];
+    for (const call of batch.toolCalls) {
+      const member = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
+      const original = indexer && findOriginal(member, indexer, fresh);
+      if (original) repeats.push({ call, contentHash: member.contentHash, ...original });
+      else members.push(member);
+      if (!fresh.has(member.contentHash)) fresh.set(member.contentHash, member);
+    }
+    if (judgeSize({ batch, members, repeats }, config)?.kind !== "trivial") {
+      for (const member of members) if (!originals.has(member.contentHash)) originals.set(member.contentHash, member);
+    }
+    return { batch, members, repeats };
+  });
+}
+
+export function withoutRepeats({ batch, members }: Pick<PreparedBatch, "batch" | "members">): CapturedBatch {
+  return { ...batch, toolCalls: members.map((member) => member.call) };
+}
+
+function findOriginal(
+  member: BatchMember,
+  indexer: ToolCallIndexer,
+  fresh: ReadonlyMap<string, BatchMember>,
+): Pick<Repeat, "original" | "originalKey"> | undefined {
+  const known = indexer.findByHash(member.contentHash);
+  const earlier = fresh.get(member.contentHash);
+  const original =
+    known ??
+    (earlier && { shortId: REF_FOR_SIZE, record: recordOf(earlier), occurrenceKey: earlier.call.occurrenceKey });
+  if (!original) return undefined;
+  const stub = duplicateStub({ shortId: REF_FOR_SIZE, original });
+  if (!isWorthwhile(stub.length, contentChars(member.call.content))) return undefined;
+  return { original: original.record, originalKey: original.occurrenceKey };
+}
+
+/** Settings that say which batches are worth the work. */
+export type SizeConfig = Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "protectTags">;
+
+/**
+ * The verdict on a batch that needs no summariser: nothing new in it, still at work, too small. A batch that is large by
+ * its arguments alone is indexed with its digest, so that those can be condensed.
+ */
+export function judgeSize(item: Omit<PreparedBatch, "verdict">, config: SizeConfig): Verdict | undefined {
+  if (item.batch.held) return { kind: "held" };
+  if (item.members.length === 0) return { kind: "deduped" };
+  const resultChars = item.members.reduce((sum, { call }) => sum + contentChars(call.content), 0);
+  if (resultChars >= config.minBatchChars && resultChars > 0) return undefined;
+  const savings = savedArguments(item, config);
+  if (savings === 0 || resultChars + savings < config.minBatchChars) return { kind: "trivial" };
+  const summary = digestSummary(withoutRepeats(item));
+  const content: BatchSummaryText = { kind: "split", whole: summary.whole, texts: summary.texts ?? [] };
+  return { kind: "summarized", content, summary };
+}
+
+/** Characters that condensing takes off the arguments of the batch's calls, be it later. */
+function savedArguments({ members }: Pick<PreparedBatch, "members">, config: SizeConfig): number {
+  return members.reduce((sum, { call }) => sum + callArgumentSavings(call, config), 0);
+}
+
+/** A summary counts only where at least one result, or the arguments of a call, get shorter by it. */
+export function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | null, config: SizeConfig): Verdict {
+  if (!summary) return { kind: "failed" };
+  const { whole } = summary;
+  const fits = (member: BatchMember, text: string) =>
+    isWorthwhile(sizeWith(member, { text }), contentChars(member.call.content));
+  const texts = summary.texts?.map((text, i) => withTagged(text, item.members[i], config));
+  if (texts) {
+    const content: BatchSummaryText = { kind: "split", whole, texts };
+    const worthwhile = item.members.some((member, i) => fits(member, texts[i] ?? ""));
+    return worthwhile || savedArguments(item, config) > 0
+      ? { kind: "summarized", content, summary }
+      : { kind: "oversized" };
+  }
+  const tagged = config.protectTags && item.members.some(({ call }) => taggedText(call.resultText) !== "");
+  const carrier = tagged ? -1 : item.members.findLastIndex((member) => fits(member, whole));
+  if (carrier < 0) return { kind: "oversized" };
+  return { kind: "summarized", content: { kind: "whole", whole, carrier }, summary };
+}
+
+/** What the tool marked as not to be condensed stands below the summary, word for word. */
+function withTagged(text: string, member: BatchMember | undefined, { protectTags }: SizeConfig): string {
+  const tagged = protectTags && member ? taggedText(member.call.resultText) : "";
+  return tagged ? [text, tagged].filter(Boolean).join("\n") : text;
+}
+
+/** A call's share of its batch's summary. */
+export function textFor(content: BatchSummaryText, index: number): string {
+  return summaryFor(content, index).text;
+}
+
+/** The summary that will stand for the call at `index` of a batch. */
+export function summaryFor(content: BatchSummaryText, index: number): CallSummary {
+  if (content.kind === "split") return { text: content.texts[index] ?? "" };
+  return index === content.carrier ? { text: content.whole } : { text: "", carriedBy: REF_FOR_SIZE };
+}
+
+export function sizeWith(member: BatchMember, summary: CallSummary): number {
+  return callStub({ shortId: REF_FOR_SIZE, record: recordOf(member) }, summary).length;
+}
+
+function recordOf({ call, outcome, contentHash: hash }: BatchMember): ToolCallRecord {
+  const { toolCallId, toolName, args, resultText, resultImages, isError, resultTimestamp } = call;
+  const base = { toolCallId, toolName, args, resultText, isError, resultTimestamp, outcome, contentHash: hash };
+  return { ...base, turnIndex: 0, timestamp: 0, resultImages };
+}
