@@ -51,7 +51,7 @@ async function measure(messages: AgentMessage[]): Promise<Figures> {
   const state = session.state();
   const plan = state.plan(session.pruner.settings);
   const raw = session.messages();
-  const bare = new SessionState(new EntryTree(), () => undefined).plan(session.pruner.settings);
+  const bare = new SessionState(new EntryTree()).plan(session.pruner.settings);
   const lines = tree
     .getEntries()
     .map((entry) => JSON.stringify(entry))
@@ -59,7 +59,7 @@ async function measure(messages: AgentMessage[]): Promise<Figures> {
 
   const reloaded = tree.reload();
   const takeUp = () => {
-    const taken = new SessionState(reloaded, () => undefined);
+    const taken = new SessionState(reloaded);
     taken.plan(session.pruner.settings);
     return taken;
   };

@@ -143,22 +143,26 @@ function captureWhere(
   options: Omit<CaptureOptions, "batchingMode"> & { end: number; isWanted(call: CapturedToolCall): boolean },
 ): CapturedBatch[] {
   const start = indexBehind(messages, options.frontierKey);
-  const repeated = repeatedKeys(messages);
   // Which call a result answers may hang on the results before it, so the turn is captured from its beginning.
-  const turnStart = Math.max(0, messages.slice(0, start).findLastIndex(isAssistant));
+  let turnStart = Math.max(0, start - 1);
+  while (turnStart > 0 && messages[turnStart]?.role !== "assistant") turnStart -= 1;
   const passed = resultKeys(messages.slice(turnStart, start));
-  return turnsBetween(messages, turnStart, options.end).flatMap((turn) => {
+  const batches = turnsBetween(messages, turnStart, options.end).map((turn) => {
     const batch = captureBatch(turn);
     const toolCalls = batch.toolCalls.filter(
       (call) =>
-        !repeated.has(call.occurrenceKey) &&
         !passed.has(call.occurrenceKey) &&
         !options.isDealtWith(call.occurrenceKey) &&
         options.isWanted(call) &&
         !options.isExempt(call),
     );
-    return toolCalls.length > 0 ? [{ ...batch, toolCalls }] : [];
+    return { ...batch, toolCalls };
   });
+  const found = new Set(batches.flatMap(({ toolCalls }) => toolCalls.map((call) => call.occurrenceKey)));
+  const repeated = repeatedKeys(messages, found);
+  return batches
+    .map((batch) => ({ ...batch, toolCalls: batch.toolCalls.filter((call) => !repeated.has(call.occurrenceKey)) }))
+    .filter(({ toolCalls }) => toolCalls.length > 0);
 }
 
 function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {
@@ -170,13 +174,15 @@ function indexBehind(messages: readonly AgentMessage[], key: string | undefined)
   return named.length === 1 ? (named[0] ?? -1) + 1 : 0;
 }
 
-/** A key that two results share names neither of them, so both stay as they are. */
-export function repeatedKeys(messages: readonly AgentMessage[]): Set<string> {
+/** Those of the keys that two results share: they name neither of them, so both stay as they are. */
+export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySet<string>): Set<string> {
   const seen = new Set<string>();
   const repeated = new Set<string>();
+  if (keys.size === 0) return repeated;
   for (const message of messages) {
     if (!isToolResult(message)) continue;
     const key = occurrenceKey(message.toolCallId, message.timestamp);
+    if (!keys.has(key)) continue;
     if (seen.has(key)) repeated.add(key);
     seen.add(key);
   }
@@ -186,8 +192,14 @@ export function repeatedKeys(messages: readonly AgentMessage[]): Set<string> {
 /** Assistant turns with results in `[start, end)`; the assistant message itself may stand before `start`. */
 function turnsBetween(messages: readonly AgentMessage[], start: number, end: number): AssistantTurn[] {
   const turns: AssistantTurn[] = [];
-  let message = messages.slice(0, start).findLast(isAssistant);
-  let turnIndex = messages.slice(0, start).filter(isAssistant).length - 1;
+  let message: AssistantMessage | undefined;
+  let turnIndex = -1;
+  for (let i = 0; i < start; i++) {
+    const before = messages[i];
+    if (!before || !isAssistant(before)) continue;
+    message = before;
+    turnIndex += 1;
+  }
   let toolResults: ToolResultMessage[] = [];
   const close = () => {
     if (message && isAnswer(message) && toolResults.length > 0) turns.push({ message, toolResults, turnIndex });

@@ -55,7 +55,8 @@ interface OpenChain {
   protectedKeys: Set<string>;
 }
 
-class ChainDetector {
+/** Finds the chains of a conversation that is given to it message by message. */
+export class ChainDetector {
   readonly ranges: ChainRange[] = [];
   private chain: OpenChain | undefined;
   /** Nothing runs: the context begins, or a reply has closed what ran. */

@@ -9,9 +9,14 @@ import { describeCall } from "./digest/describe.js";
 import { contentChars, extractToolResultText, hasSpeech, isAssistant, isImage } from "./transcript/messages.js";
 import type { ChainCompressionEntry } from "./types.js";
 
+/** Old chains keep a short line for each call, young ones summaries too. */
+export type ChainLevel = "full" | "terse";
+
 /** A chain with the text that is to stand for it. */
 export interface RenderedChain {
   entry: ChainCompressionEntry;
+  /** Missing where the text is the same at every age. */
+  level?: ChainLevel;
   /** What `buildChainBody` gave, or the text of an earlier release; may refer to other chains as `{b3}`. */
   body: string;
 }

@@ -89,7 +89,7 @@ export async function prepareFlush(
     >;
     isRecovery: AgeingInput["isRecovery"];
     summarize: Summarize;
-    chains: Pick<ChainChoice, "messages" | "isProtected" | "all" | "protectedTurns" | "fuse">;
+    chains: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "all" | "protectedTurns" | "fuse">;
   },
 ): Promise<PreparedFlush> {
   const { indexer, config } = deps;
@@ -218,6 +218,21 @@ export function hasCondensed({ condensed, duplicates, chains }: CondensedCounts)
 /** A report of a flush that found nothing. */
 export function emptyReport(): FlushReport {
   return { condensed: 0, duplicates: 0, trivial: 0, oversized: 0, failed: 0, chains: 0, rawChars: 0, keptChars: 0 };
+}
+
+/** What two flushes have done, one after the other. */
+export function addReports(first: FlushReport, second: FlushReport): FlushReport {
+  return {
+    condensed: first.condensed + second.condensed,
+    duplicates: first.duplicates + second.duplicates,
+    trivial: first.trivial + second.trivial,
+    oversized: first.oversized + second.oversized,
+    failed: first.failed + second.failed,
+    chains: first.chains + second.chains,
+    rawChars: first.rawChars + second.rawChars,
+    keptChars: first.keptChars + second.keptChars,
+    ...(first.cancelled || second.cancelled ? { cancelled: true } : {}),
+  };
 }
 
 function commitBatch(

@@ -3,7 +3,7 @@ import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
 import { describeCall } from "./digest/describe.js";
-import type { SessionState } from "./engine/session-state.js";
+import type { SessionView } from "./engine/session-state.js";
 import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery/originals.js";
 import { matchesOf } from "./recovery/patterns.js";
 import { condensedStrings } from "./render/arguments.js";
@@ -37,7 +37,7 @@ export const QUERY_TOOL_DESCRIPTION = `Return the original output of tool calls 
 Use it when the summary below such a line is not enough. Long outputs come in pages: pass the offset that the answer names, or a pattern to find lines. In the arguments of earlier calls, <condensed-args chars="30000" ref="t12"/> stands for a long text: pass args to get it, and never write such a marker yourself.`;
 
 /** Gives the session's state, brought up to date; `undefined` once the session has been replaced. */
-export type StateAccess = () => SessionState | undefined;
+export type StateAccess = () => SessionView | undefined;
 
 type QueryParameters = Static<typeof Parameters>;
 

@@ -4,9 +4,9 @@ import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import type { CondensingDecision } from "./cost/decision.js";
 import type { FlushRequest } from "./engine/flush-runner.js";
-import { type CompactionLists, SessionRun } from "./engine/session-run.js";
-import type { ChainListing, SessionState } from "./engine/session-state.js";
+import type { ChainListing, SessionView } from "./engine/session-state.js";
 import type { FlushReport } from "./flush.js";
+import { HostSession } from "./host/environment.js";
 import type { HostOutlet, HostSnapshot } from "./host/host.js";
 import { Notices } from "./host/notices.js";
 import { loadSettings, saveSettings } from "./host/settings-file.js";
@@ -15,6 +15,7 @@ import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
 import { capImages } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
+import { type CompactionLists, SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
 import { contentChars, isToolResult, lastAnswerIndex } from "./transcript/messages.js";
 import { type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
@@ -56,7 +57,7 @@ export interface ContextView {
 /** The extension. No handler throws: trouble leaves the raw context, one notice and one diagnostic entry. */
 export class Pruner {
   private config: ContextPruneConfig = DEFAULT_CONFIG;
-  private active: SessionRun | undefined;
+  private active: { engine: SessionEngine; session: HostSession } | undefined;
   private readonly notices = new Notices();
   /** The tool that answers for refs is this extension's; unknown until it is first asked in a session. */
   private ownsQueryTool: boolean | undefined;
@@ -69,7 +70,7 @@ export class Pruner {
 
   /** Takes up the session of `host`: settings, entries, nothing of the session before. */
   startSession(host: HostSnapshot): void {
-    this.active?.flushes.close();
+    this.active?.engine.close();
     this.active = undefined;
     this.ownsQueryTool = undefined;
     this.notices.reset();
@@ -77,16 +78,18 @@ export class Pruner {
       const { config, warnings } = loadSettings(host);
       this.config = config;
       if (warnings.length > 0) this.notices.tell(host, warnings.join("\n"), "warning");
-      const run: SessionRun = new SessionRun(host, {
+      const session: HostSession = new HostSession(host, {
         outlet: this.outlet,
         notices: this.notices,
         settings: () => this.config,
         onChange: () => {
-          if (this.active === run) this.onChange();
+          if (this.active?.session === session) this.onChange();
         },
-        onError: (error) => this.report(host, "flush", error),
+        onError: (error) => {
+          if (this.active?.session === session) this.report(host, "flush", error);
+        },
       });
-      this.active = run;
+      this.active = { session, engine: new SessionEngine(session.environment) };
     } catch (error) {
       this.report(host, "session_start", error);
     }
@@ -94,30 +97,26 @@ export class Pruner {
 
   /** The leaf has moved to another path. */
   treeMoved(): void {
-    this.active?.treeMoved();
+    this.active?.engine.treeMoved();
   }
 
   /** Waits for a flush in flight, within bounds, and lets nothing come after. */
   async endSession(): Promise<void> {
     const { active } = this;
     if (!active) return;
-    await active.flushes.settle(SHUTDOWN_WAIT_MS);
-    active.flushes.close();
-    this.active = undefined;
-    // Calls that are given up tell a moment later what they have used.
-    await new Promise((resolve) => setTimeout(resolve, 0));
     try {
-      active.state.stats.save(active.state.append);
+      await active.engine.end(SHUTDOWN_WAIT_MS);
     } catch {
       // The host has let go of the session: the figures of calls that no flush has taken are lost with them.
     }
+    this.active = undefined;
   }
 
   /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
   async turnEnded(host: HostSnapshot): Promise<void> {
     const { active } = this;
     if (!active || !this.mayCondense(host)) return;
-    await this.guard(host, "turn_end", () => active.turnEnded(host));
+    await this.guard(host, "turn_end", () => active.engine.turnEnded(active.session.moment(host)));
   }
 
   /**
@@ -130,9 +129,9 @@ export class Pruner {
     const cap = this.config.maxImagesPerRequest;
     if (!active || !this.mayCondense(host)) return applyRender(messages, capImages(messages, cap));
     return this.guard(host, "context", async () => {
-      await active.prepareRequest(host, messages);
+      const sent = await active.engine.requestLeaves(active.session.moment(host), messages);
       if (this.active !== active || !this.config.enabled) return undefined;
-      return applyRender(messages, capImages(active.renderRequest(messages), cap));
+      return applyRender(messages, capImages(sent, cap));
     });
   }
 
@@ -143,13 +142,16 @@ export class Pruner {
   async beforeCompaction(host: HostSnapshot, preparation: CompactionLists): Promise<void> {
     const { active } = this;
     if (!active || !this.mayCondense(host)) return;
-    await this.guard(host, "session_before_compact", () => active.prepareCompaction(host, preparation));
+    await this.guard(host, "session_before_compact", () =>
+      active.engine.prepareCompaction(active.session.moment(host), preparation),
+    );
   }
 
   /** Why a tool call must not run: a marker that stands for a long argument would end up in a user's file. */
   refuseCall(input: unknown): string | undefined {
     const { active } = this;
-    const known = active ? markerRefs(input).filter((ref) => active.state.indexer.resolve(ref).length > 0) : [];
+    const refs = active ? markerRefs(input) : [];
+    const known = refs.length > 0 ? refs.filter((ref) => active?.engine.view().indexer.resolve(ref).length) : refs;
     const [ref] = known;
     if (ref === undefined) return undefined;
     return `The arguments hold <condensed-args …>, which stands for a text that was condensed and is no text itself. Get the original with ${QUERY_TOOL_NAME} {"toolCallIds": ["${ref}"], "args": true} and write it out, or edit only the part that changes.`;
@@ -165,7 +167,7 @@ export class Pruner {
     options: Pick<FlushRequest, "compactAll" | "onProgress"> = {},
   ): Promise<FlushReport | undefined> {
     if (!this.active || this.obstacle(host) !== undefined) return undefined;
-    return this.active.flushNow(host, options);
+    return this.active.engine.flushNow(this.active.session.moment(host), options);
   }
 
   /** Why nothing is condensed although the pruner is on; `undefined` where nothing stands in the way. */
@@ -176,13 +178,12 @@ export class Pruner {
 
   /** Ends the flush that is running; what was finished is kept. */
   cancelFlush(): void {
-    this.active?.flushes.cancel();
+    this.active?.engine.cancelFlush();
   }
 
-  /** The session's state, brought up to date. */
-  currentState(): SessionState | undefined {
-    this.active?.state.sync();
-    return this.active?.state;
+  /** The session as it stands now. */
+  currentState(): SessionView | undefined {
+    return this.active?.engine.view();
   }
 
   get settings(): Readonly<ContextPruneConfig> {
@@ -196,7 +197,7 @@ export class Pruner {
   changeSettings(host: HostSnapshot, values: Readonly<Record<string, SettingValue>>): void {
     saveSettings({ agentDir: host.agentDir, values });
     this.config = loadSettings(host).config;
-    this.active?.flushes.forgive();
+    this.active?.engine.forgive(this.active.session.moment(host));
     this.onChange();
   }
 
@@ -204,36 +205,29 @@ export class Pruner {
   summary(): { condensed: number; rawChars: number; keptChars: number; flushing: boolean } | undefined {
     const { active } = this;
     if (!active) return undefined;
-    const { count, raw, kept } = active.state.plan(this.config).totals();
-    return {
-      condensed: count,
-      rawChars: raw,
-      keptChars: kept,
-      flushing: active.flushes.running,
-    };
+    const { count, raw, kept } = active.engine.view().plan(this.config).totals();
+    return { condensed: count, rawChars: raw, keptChars: kept, flushing: active.engine.isFlushing };
   }
 
   /** The conversation of the branch as it stands and as a request would carry it now. */
   contextView(host: HostSnapshot): ContextView | undefined {
     const { active } = this;
     if (!active) return undefined;
-    active.state.sync();
-    const raw = active.state.messages();
-    const plan = active.state.plan(this.config);
-    const sent = this.config.enabled && this.obstacle(host) === undefined ? active.render(raw) : raw;
-    return { raw, sent, plan, isProtected: active.protection(host) };
+    const view = active.engine.view();
+    const raw = view.messages();
+    const sent = this.config.enabled && this.obstacle(host) === undefined ? active.engine.render(raw) : raw;
+    return { raw, sent, plan: view.plan(this.config), isProtected: active.engine.protection(host) };
   }
 
   status(host: HostSnapshot): PrunerStatus | undefined {
     const { active } = this;
     if (!active) return undefined;
-    const { state } = active;
-    state.sync();
-    const { calls, duplicates, chains } = state.indexer.committed();
-    const messages = state.messages();
-    const { pending } = active.pendingIn(host, messages);
+    const view = active.engine.view();
+    const { calls, duplicates, chains } = view.indexer.committed();
+    const messages = view.messages();
+    const { pending } = active.engine.workIn(active.session.moment(host), messages);
     const pendingCalls = pending.flatMap((batch) => batch.toolCalls);
-    const totals = state.plan(this.config).totals();
+    const totals = view.plan(this.config).totals();
     return {
       config: this.config,
       pendingCalls: pendingCalls.length,
@@ -244,9 +238,9 @@ export class Pruner {
       chains: [...chains.values()].filter((chain) => chain.active !== false).length,
       rawChars: totals.raw,
       keptChars: totals.kept,
-      stats: state.stats.current,
-      flushing: active.flushes.running,
-      decision: active.decision,
+      stats: view.stats.current,
+      flushing: active.engine.isFlushing,
+      decision: active.engine.decision,
     };
   }
 
@@ -256,12 +250,9 @@ export class Pruner {
   }
 
   /** Takes a chain out of the render, or back into it; every other message stays as it is. */
-  setChainActive(blockId: string, active: boolean): void {
-    const state = this.currentState();
-    const entry = state?.indexer.chains().get(blockId);
-    if (!state || !entry) return;
-    state.indexer.registerChain({ ...entry, active }, state.append);
-    state.sync();
+  setChainActive(blockId: string, isActive: boolean): void {
+    const chain = this.currentState()?.indexer.chains().get(blockId);
+    if (chain) this.active?.engine.setChainActive(chain, isActive);
   }
 
   /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */
@@ -288,7 +279,7 @@ export class Pruner {
     const detail = `${where}: ${error instanceof Error ? error.message : String(error)}`;
     try {
       this.notices.once(host, `pruner: ${detail}. The context goes out as it is.`);
-      this.active?.state.diagnostics.record({ kind: "error", detail }, this.outlet.appendEntry);
+      this.active?.engine.recordDiagnostic({ kind: "error", detail });
     } catch {
       // A disk that refuses the entry, or a context gone stale: the notice was all that could be done.
     }

@@ -4,7 +4,10 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { statusOf } from "../src/commands/status.js";
 import { PRICE_PROFILES } from "../src/cost/prices.js";
-import { CacheWatch } from "../src/engine/prompt-cache.js";
+import { SYSTEM_CLOCK } from "../src/engine/environment.js";
+import { PromptCache } from "../src/engine/prompt-cache.js";
+import { SessionState } from "../src/engine/session-state.js";
+import { sessionModel } from "../src/host/session-model.js";
 import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
 import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
@@ -170,25 +173,28 @@ test("chains come along when the cache is cold, however few there are, and not b
   expect(played.state().indexer.chains().size).toBe(2);
 });
 
-/** Asks a watch about a session that condenses nothing by itself. */
-function asking(played: SimulatedSession, watch: CacheWatch) {
-  return () => {
+/** A prompt cache beside a session that condenses nothing by itself, and the question whether to. */
+function asking(played: SimulatedSession) {
+  const state = new SessionState(played.tree);
+  const cache = new PromptCache({ ...SYSTEM_CLOCK, now: () => now }, state);
+  const model = sessionModel(played.host.model, undefined);
+  const ask = () => {
     const isProtected = () => false;
-    const state = played.state();
+    state.sync();
     const messages = state.messages();
     const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
-    const question = { messages, pending, unpaid: [], isProtected, render: () => messages, usage: undefined };
-    return watch.decide(played.host, state, { ...question, config: played.pruner.settings });
+    const question = { messages, pending, unpaid: [], isProtected, render: () => messages, usage: undefined, model };
+    return cache.decide({ ...question, summarizer: { kind: "digest" }, config: played.pruner.settings });
   };
+  return { cache, ask, model };
 }
 
 test("a flush of which nothing comes is not made again for the same results", async () => {
   const played = session({ pruneOn: "on-demand" });
   await play(played, [user(), ...turn(40_000), closing(), user()]);
-  const watch = new CacheWatch(() => now);
-  const ask = asking(played, watch);
+  const { cache, ask } = asking(played);
   expect(ask()?.flush).toBe(true);
-  watch.flushed({ condensed: 0, duplicates: 0, chains: 0 });
+  cache.flushed({ condensed: 0, duplicates: 0, chains: 0 });
   expect(ask()).toBeUndefined();
   await play(played, [...turn(40_000), closing(), user()]);
   expect(ask()?.flush).toBe(true);
@@ -202,9 +208,9 @@ test("where a provider finds only near ends of earlier prompts, a deep change co
   const priceWith = (api: string) => {
     const cost = PRICE_PROFILES.get("anthropic-5m")?.rates;
     Object.assign(played.host, { model: { provider: "p", id: "main", api, contextWindow: 200_000, cost } });
-    const watch = new CacheWatch(() => now);
-    watch.requestLeaves(played.state().messages());
-    return asking(played, watch)()?.price ?? 0;
+    const { cache, ask, model } = asking(played);
+    cache.requestLeaves(played.state().messages(), model);
+    return ask()?.price ?? 0;
   };
   const anywhere = priceWith("openai-completions");
   expect(anywhere).toBeGreaterThan(0);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { PromptEnds } from "./breakpoints.js";
+import { CacheBreakpoints } from "./breakpoints.js";
 
 const user = (text: string, timestamp: number): AgentMessage => ({ role: "user", content: text, timestamp });
 
@@ -10,7 +10,7 @@ function result(text: string, timestamp: number): AgentMessage {
 }
 
 function after(...prompts: AgentMessage[][]): number[] {
-  const ends = new PromptEnds();
+  const ends = new CacheBreakpoints();
   for (const prompt of prompts) ends.requestLeaves(prompt);
   return [...ends.lengths];
 }
@@ -36,7 +36,7 @@ test("so does a message that is gone, or another one in its place", () => {
 });
 
 test("none is left of a cache that is cold", () => {
-  const ends = new PromptEnds();
+  const ends = new CacheBreakpoints();
   ends.requestLeaves(second);
   ends.clear();
   expect([...ends.lengths]).toEqual([]);

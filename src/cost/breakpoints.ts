@@ -1,22 +1,16 @@
-/** Which ends of earlier prompts the next one still holds: some providers find nothing else in their cache. */
+/** Cache breakpoints: which ends of earlier prompts the next one still holds. Some providers find nothing else. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-
-/** What a message of a prompt is known again by. */
-interface Mark {
-  timestamp: number;
-  /** Characters of all its strings, so that a content that was replaced is told from the one before. */
-  size: number;
-}
+import { isSameMark, type Mark, markOf } from "./prompt-tokens.js";
 
 /** Follows the requests of one session. */
-export class PromptEnds {
+export class CacheBreakpoints {
   private marks: readonly Mark[] = [];
   private ends: readonly number[] = [];
 
   /** @param rendered the messages of a request as they are sent */
   requestLeaves(rendered: readonly AgentMessage[]): void {
     const marks = rendered.map(markOf);
-    const change = this.marks.findIndex((mark, i) => !isSame(mark, marks[i]));
+    const change = this.marks.findIndex((mark, i) => !isSameMark(mark, marks[i]));
     const common = change < 0 ? this.marks.length : change;
     this.ends = [...this.ends.filter((end) => end <= common), marks.length];
     this.marks = marks;
@@ -31,20 +25,4 @@ export class PromptEnds {
   get lengths(): ReadonlySet<number> {
     return new Set(this.ends);
   }
-}
-
-function markOf(message: AgentMessage): Mark {
-  return { timestamp: message.timestamp, size: "content" in message ? sizeOf(message.content) : 0 };
-}
-
-function isSame(mark: Mark, other: Mark | undefined): boolean {
-  return mark.timestamp === other?.timestamp && mark.size === other.size;
-}
-
-function sizeOf(value: unknown): number {
-  if (typeof value === "string") return value.length;
-  if (typeof value !== "object" || value === null) return 1;
-  let size = 1;
-  for (const part of Object.values(value)) size += sizeOf(part);
-  return size;
 }

@@ -9,11 +9,12 @@ import {
   lastAnswerIndex,
   occurrenceKey,
 } from "../transcript/messages.js";
-import { contentTokens, estimateMessageTokens, estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
+import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
 
-/** Share of an output that its digest has. */
+/** Share of an output that its digest has, and a model's summary. */
 export const DIGEST_SHARE = 0.12;
+export const SUMMARY_SHARE = 0.08;
 
 /** Tokens of a stub's header. */
 const STUB_TOKENS = 45;
@@ -42,6 +43,8 @@ export interface ForecastConfig
   extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
   /** Share of an output's tokens that its summary has. */
   summaryShare: number;
+  /** Tokens of the message at an index of the prompt; estimated anew where this is missing. */
+  tokensAt?(message: AgentMessage, index: number): number;
   /** Missing where any common beginning of two prompts is found. */
   lookback?: Lookback;
 }
@@ -98,7 +101,7 @@ export function forecastStubs(
   const start = rewriteStart(rendered, firstChanged, config.lookback);
   return {
     clearedTokens,
-    keptTokens: keptBehind(rendered, start, clearedTokens),
+    keptTokens: keptBehind(rendered, start, clearedTokens, config),
     firstChanged,
     ...(start === 0 ? { carriedTokens } : {}),
     ...(carriedTokens > 0 ? { isLate: true } : {}),
@@ -126,28 +129,55 @@ function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): nu
 export function forecastChains(
   rendered: readonly AgentMessage[],
   ranges: readonly ChainRange[],
-  { summaryShare, lookback, chainCompression: { rollingWindow } }: ForecastConfig,
+  config: ForecastConfig,
 ): RewriteForecast {
+  const { lookback, chainCompression } = config;
   const openings = rendered.flatMap((message, i) => (message.role === "user" ? [i] : []));
   const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
   let clearedTokens = 0;
   let carriedTokens = 0;
   let firstChanged = -1;
+  const places = placesIn(rendered);
   for (const range of ranges) {
-    const start = rendered.findIndex((message) => message.timestamp === range.startUserTimestamp);
-    const end = rendered.findIndex(
-      (m, i) => i > start && isAssistant(m) && m.timestamp === range.finalAssistantTimestamp,
-    );
-    if (start < 0 || end < 0) continue;
-    const cleared = clearedByChain(rendered.slice(start + 1, end), range, summaryShare);
+    const start = places.first.get(range.startUserTimestamp);
+    const end = places.replies.get(range.finalAssistantTimestamp)?.find((i) => i > (start ?? i));
+    if (start === undefined || end === undefined) continue;
+    const cleared = clearedByChain(rendered, { start: start + 1, end }, range, config);
     if (cleared <= 0) continue;
     clearedTokens += cleared;
-    const ready = openings.filter((i) => i > end)[rollingWindow] ?? rendered.length;
-    carriedTokens += cleared * replies.filter((i) => i > ready).length;
+    const ready = openings[firstAbove(openings, end) + chainCompression.rollingWindow] ?? rendered.length;
+    carriedTokens += cleared * (replies.length - firstAbove(replies, ready));
     if (firstChanged < 0 || start < firstChanged) firstChanged = start + 1;
   }
   const start = rewriteStart(rendered, firstChanged, lookback);
-  return { clearedTokens, keptTokens: keptBehind(rendered, start, clearedTokens), firstChanged, carriedTokens };
+  const keptTokens = keptBehind(rendered, start, clearedTokens, config);
+  return { clearedTokens, keptTokens, firstChanged, carriedTokens };
+}
+
+/** Indexes of messages by their timestamps: the first of each, and all assistant messages. */
+function placesIn(rendered: readonly AgentMessage[]) {
+  const first = new Map<number, number>();
+  const replies = new Map<number, number[]>();
+  for (const [i, message] of rendered.entries()) {
+    if (!first.has(message.timestamp)) first.set(message.timestamp, i);
+    if (!isAssistant(message)) continue;
+    const known = replies.get(message.timestamp);
+    if (known) known.push(i);
+    else replies.set(message.timestamp, [i]);
+  }
+  return { first, replies };
+}
+
+/** Index of the first of the rising `numbers` that is above `limit`; their count where none is. */
+function firstAbove(numbers: readonly number[], limit: number): number {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((numbers[middle] ?? 0) > limit) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** Both rewrites at once: what the deeper one has to write anew, the other need not pay for. */
@@ -164,27 +194,48 @@ export function joinForecasts(first: RewriteForecast, second: RewriteForecast): 
   };
 }
 
-function clearedByChain(middle: readonly AgentMessage[], range: ChainRange, summaryShare: number): number {
+function clearedByChain(
+  rendered: readonly AgentMessage[],
+  { start, end }: { start: number; end: number },
+  range: ChainRange,
+  config: ForecastConfig,
+): number {
   const kept = new Set(range.protectedOccurrenceKeys);
   let before = 0;
   let summaries = 0;
   let relocated = 0;
-  for (const message of middle) {
-    const tokens = estimateMessageTokens(message);
+  for (let i = start; i < end; i++) {
+    const message = rendered[i];
+    if (!message) continue;
+    const tokens = tokensAt(message, i, config);
     before += tokens;
     if (!isToolResult(message)) continue;
     if (kept.has(occurrenceKey(message.toolCallId, message.timestamp))) relocated += tokens;
-    else summaries += Math.max(0, Math.min(tokens - STUB_TOKENS, STUB_TOKENS + tokens * summaryShare));
+    else summaries += Math.max(0, Math.min(tokens - STUB_TOKENS, STUB_TOKENS + tokens * config.summaryShare));
   }
   const lines = range.occurrenceKeys.length * CHAIN_LINE_TOKENS;
   return before - relocated - lines - CHAIN_FRAME_TOKENS - Math.min(CHAIN_SUMMARY_TOKENS, summaries);
 }
 
 /** Tokens from `start` on, as far as the last request carried them, less what is cleared of them. */
-function keptBehind(rendered: readonly AgentMessage[], start: number, clearedTokens: number): number {
+function keptBehind(
+  rendered: readonly AgentMessage[],
+  start: number,
+  clearedTokens: number,
+  config: ForecastConfig,
+): number {
   if (start < 0) return 0;
-  const cached = rendered.slice(start, Math.max(start, lastAnswerIndex(rendered)));
-  return Math.max(0, estimateTokens(cached) - clearedTokens);
+  const end = Math.max(start, lastAnswerIndex(rendered));
+  let tokens = 0;
+  for (let i = start; i < end; i++) {
+    const message = rendered[i];
+    if (message) tokens += tokensAt(message, i, config);
+  }
+  return Math.max(0, tokens - clearedTokens);
+}
+
+function tokensAt(message: AgentMessage, index: number, config: ForecastConfig): number {
+  return config.tokensAt ? config.tokensAt(message, index) : estimateMessageTokens(message);
 }
 
 /**

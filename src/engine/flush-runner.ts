@@ -1,4 +1,4 @@
-/** Runs the flushes of one session, one at a time, beside the agent, and makes summaries ahead of them. */
+/** Runs the flushes of one session, one at a time, beside the agent, and has summaries made ahead of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { describeCall } from "../digest/describe.js";
@@ -8,38 +8,16 @@ import {
   emptyReport,
   type FlushReport,
   hasCondensed,
+  type PreparedFlush,
   prepareFlush,
 } from "../flush.js";
-import type { SummarizerChoice } from "../host/models.js";
-import {
-  type BatchSummary,
-  digestSummary,
-  type ModelChoice,
-  type SummarizeOptions,
-  type SummarizerCall,
-  type SummaryModel,
-  summarizeBatch,
-  summarizeRange,
-} from "../summarizer.js";
-import type { Trouble } from "../summary/trouble.js";
-import { lastAnswerIndex, resultKeys } from "../transcript/messages.js";
+import { type BatchSummary, digestSummary } from "../summarizer.js";
 import { taggedText, withoutTagged } from "../transcript/tags.js";
-import type { CapturedBatch, ChainRange, ContextPruneConfig, FlushReason } from "../types.js";
+import type { CapturedBatch, ContextPruneConfig, FlushReason } from "../types.js";
+import type { Environment, ModelSummarizer, Summarizer } from "./environment.js";
+import { currencyOf } from "./flush-currency.js";
 import type { SessionState } from "./session-state.js";
-import { type Attempt, SummarizerPolicy } from "./summarizer-policy.js";
 import { SummaryDesk } from "./summary-queue.js";
-
-/** What the runner tells. */
-export interface FlushListener {
-  /** A summariser that is missing or in trouble, in a sentence for the user. */
-  onTrouble(message: string): void;
-  /** Something went wrong that should not have. */
-  onError(error: unknown): void;
-  /** A call of the summariser has been paid for. */
-  onCall(call: SummarizerCall): void;
-  /** Entries have been appended that change the next request. */
-  onCommit(): void;
-}
 
 /** How far one batch of a flush is. */
 export interface BatchProgress {
@@ -58,10 +36,10 @@ export interface FlushRequest {
   pending: readonly CapturedBatch[];
   /** The conversation that `pending` is from. */
   messages: readonly AgentMessage[];
-  choice: SummarizerChoice;
+  summarizer: Summarizer;
   config: ContextPruneConfig;
   isProtected: Protection;
-  /** Compress every chain behind the window, however few there are. */
+  /** Compress every chain outside the window, however few there are. */
   compactAll?: boolean;
   /** Space must be freed: where no model gives a summary, the digest steps in. */
   mustFree?: boolean;
@@ -70,28 +48,19 @@ export interface FlushRequest {
   onProgress?(progress: BatchProgress): void;
 }
 
-/** A flush that is being prepared. */
-interface Flight {
-  done: Promise<FlushReport>;
-}
-
 export class FlushRunner {
-  private flight: Flight | undefined;
+  private flight: Promise<FlushReport> | undefined;
   private closed = false;
-  /** The user has ended the flush that is running. */
+  /** The person has ended the flush that is running. */
   private cancelled = false;
   private toldMissing: string | undefined;
   private readonly desk = new SummaryDesk();
-  private readonly policy: SummarizerPolicy;
 
   constructor(
     private readonly state: SessionState,
-    private readonly listener: FlushListener,
-    now: () => number = Date.now,
-  ) {
-    const onTrouble = (model: string, { detail }: Trouble) => listener.onTrouble(`no summary from ${model}: ${detail}`);
-    this.policy = new SummarizerPolicy({ onTrouble }, now);
-  }
+    private readonly environment: Environment,
+    private readonly onCommit: () => void,
+  ) {}
 
   /** The session has ended. */
   get isClosed(): boolean {
@@ -102,24 +71,27 @@ export class FlushRunner {
     return this.flight !== undefined;
   }
 
+  /** The flush that is running. Never rejects. */
+  get current(): Promise<FlushReport> | undefined {
+    return this.flight;
+  }
+
   /** Starts a flush, or joins the one that is running. Never rejects. */
   start(request: FlushRequest): Promise<FlushReport> {
-    if (this.flight) return this.flight.done;
-    const flight: Flight = {
-      done: this.run(request).finally(() => {
-        if (this.flight === flight) this.flight = undefined;
-      }),
-    };
+    if (this.flight) return this.flight;
+    const flight = this.run(request).finally(() => {
+      if (this.flight === flight) this.flight = undefined;
+    });
     this.flight = flight;
-    return flight.done;
+    return flight;
   }
 
   /** Has the summaries of `pending` made now, so that the flush that is to come finds them ready. */
-  makeAhead({ pending, choice, config }: Pick<FlushRequest, "pending" | "choice" | "config">): void {
+  prefetch({ pending, summarizer, config }: Pick<FlushRequest, "pending" | "summarizer" | "config">): void {
     // What is not asked for now is asked for by the flush; a model in trouble would only be counted as failing twice.
-    if (choice.kind !== "model" || !this.policy.isAvailable(choice.models)) return;
+    if (summarizer.kind !== "model" || !summarizer.isAvailable()) return;
     for (const batch of batchesToSummarize(pending, this.state.indexer, config)) {
-      if (!this.desk.hasBeenAsked(batch)) void this.summarize(batch, choice.models, config);
+      if (!this.desk.hasBeenAsked(batch)) void this.summarize(batch, summarizer, config);
     }
   }
 
@@ -128,9 +100,8 @@ export class FlushRunner {
     return pending.filter((batch) => !this.desk.hasBeenAsked(batch));
   }
 
-  /** Models that were given up get another chance: the user has asked for it or changed a setting. */
-  forgive(): void {
-    this.policy.forgive();
+  /** Summaries that failed may be asked for again at once. */
+  forgetFailed(): void {
     this.desk.forgetFailed();
   }
 
@@ -138,11 +109,11 @@ export class FlushRunner {
   async settle(limitMs: number, signal?: AbortSignal): Promise<void> {
     const { flight } = this;
     if (!flight) return;
-    const limit = AbortSignal.any([AbortSignal.timeout(limitMs), ...(signal ? [signal] : [])]);
+    const limit = AbortSignal.any([this.environment.clock.after(limitMs), ...(signal ? [signal] : [])]);
     await new Promise<void>((resolve) => {
       if (limit.aborted) resolve();
       limit.addEventListener("abort", () => resolve(), { once: true });
-      void flight.done.then(() => resolve());
+      void flight.then(() => resolve());
     });
   }
 
@@ -161,34 +132,35 @@ export class FlushRunner {
 
   private async run(request: FlushRequest): Promise<FlushReport> {
     try {
-      this.tellMissing(request.choice);
-      if (request.choice.kind === "missing" && !request.mustFree) return emptyReport();
+      const { summarizer } = request;
+      this.tellMissing(summarizer);
+      if (summarizer.kind === "missing" && !request.mustFree) return emptyReport();
       this.cancelled = false;
-      this.policy.flushBegins();
+      if (summarizer.kind === "model") summarizer.flushBegins();
       const { moves } = this.state;
       const prepared = await this.prepare(request);
       if (this.closed) return emptyReport();
       return this.commit(prepared, moves, request.decision);
     } catch (error) {
-      if (!this.closed) this.listener.onError(error);
+      if (!this.closed) this.environment.onError(error);
       return emptyReport();
     }
   }
 
   /** Once for each reason, until there is a summariser again. */
-  private tellMissing(choice: SummarizerChoice): void {
-    const reason = choice.kind === "missing" ? choice.reason : undefined;
-    if (reason !== undefined && reason !== this.toldMissing) this.listener.onTrouble(reason);
+  private tellMissing(summarizer: Summarizer): void {
+    const reason = summarizer.kind === "missing" ? summarizer.reason : undefined;
+    if (reason !== undefined && reason !== this.toldMissing)
+      this.environment.tell({ text: `pruner: ${reason}`, type: "warning" });
     this.toldMissing = reason;
   }
 
-  private async prepare(request: FlushRequest): ReturnType<typeof prepareFlush> {
-    const { choice, config, messages, isProtected, compactAll } = request;
+  private async prepare(request: FlushRequest): Promise<PreparedFlush> {
+    const { summarizer, config, messages, isProtected, compactAll, onProgress } = request;
     const { indexer } = this.state;
     const work = batchesToSummarize(request.pending, indexer, config);
-    const models = choice.kind === "model" ? choice.models : undefined;
-    for (const batch of models ? work : [])
-      request.onProgress?.({ ...placeOf(batch, work), state: "waiting", chars: 0 });
+    const model = summarizer.kind === "model" ? summarizer : undefined;
+    if (model) for (const batch of work) onProgress?.({ ...placeOf(batch, work), state: "waiting", chars: 0 });
     const prepared = await prepareFlush(request.pending, {
       indexer,
       config,
@@ -197,47 +169,44 @@ export class FlushRunner {
       chains: {
         messages,
         isProtected,
+        detected: this.state.chainsOf(messages, isProtected),
         all: compactAll,
         protectedTurns: protectedTurnsOf(config),
-        fuse: models && ((summaries) => this.fuse(summaries, models, config)),
+        fuse: model && ((summaries) => this.fuse(summaries, model, config)),
       },
     });
     this.desk.forget(work);
     return prepared;
   }
 
-  private commit(
-    prepared: Awaited<ReturnType<typeof prepareFlush>>,
-    moves: number,
-    decision: FlushReason | undefined,
-  ): FlushReport {
-    const { state } = this;
+  private commit(prepared: PreparedFlush, moves: number, decision: FlushReason | undefined): FlushReport {
+    const { state, environment } = this;
     state.sync();
     const report = commitFlush(prepared, {
       indexer: state.indexer,
-      append: state.append,
-      ...this.currencyChecks(moves),
-      now: Date.now(),
+      append: environment.append,
+      ...currencyOf(state, moves),
+      now: environment.clock.now(),
       decision,
-      saveStats: () => state.stats.save(state.append),
+      saveStats: () => state.stats.save(environment.append),
     });
     state.sync();
-    if (hasCondensed(report)) this.listener.onCommit();
+    if (hasCondensed(report)) this.onCommit();
     return this.cancelled ? { ...report, cancelled: true } : report;
   }
 
   private async summarizeInFlush(
     batch: CapturedBatch,
     work: readonly CapturedBatch[],
-    { choice, config, mustFree, onProgress }: FlushRequest,
+    { summarizer, config, mustFree, onProgress }: FlushRequest,
   ): Promise<BatchSummary | null> {
-    if (choice.kind === "digest") return digestSummary(batch);
+    if (summarizer.kind === "digest") return digestSummary(batch);
     if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
     tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
-    const made = choice.kind === "model" ? await this.summarize(batch, choice.models, config, onChars) : null;
+    const made = summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, onChars) : null;
     const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
     tell(summary ? "done" : "failed", summary?.whole.length ?? 0);
     return summary;
@@ -245,76 +214,36 @@ export class FlushRunner {
 
   private summarize(
     batch: CapturedBatch,
-    models: ModelChoice,
+    model: ModelSummarizer,
     config: ContextPruneConfig,
     onChars?: (chars: number) => void,
   ): Promise<BatchSummary | null> {
+    const shown = config.protectTags ? withoutTags(batch) : batch;
     return this.desk.summary(batch, config.summarizerConcurrency, (signal) =>
-      this.ask(models, config, signal, onChars, (options) =>
-        summarizeBatch(config.protectTags ? withoutTags(batch) : batch, options),
-      ),
+      model.summarize(shown, { ...this.optionsFor(config, signal), onChars }),
     );
   }
 
-  private fuse(summaries: readonly string[], models: ModelChoice, config: ContextPruneConfig): Promise<string | null> {
+  private fuse(
+    summaries: readonly string[],
+    model: ModelSummarizer,
+    config: ContextPruneConfig,
+  ): Promise<string | null> {
     if (this.cancelled) return Promise.resolve(null);
     return this.desk.inTurn(config.summarizerConcurrency, (signal) =>
-      this.ask(models, config, signal, undefined, (options) => summarizeRange(summaries, options)),
+      model.fuse(summaries, this.optionsFor(config, signal)),
     );
   }
 
-  /** Runs `call` with the model that the policy chooses. Never rejects. */
-  private async ask<T>(
-    models: ModelChoice,
-    config: ContextPruneConfig,
-    signal: AbortSignal,
-    onChars: SummarizeOptions["onChars"],
-    call: (options: SummarizeOptions) => Promise<T | null>,
-  ): Promise<T | null> {
-    const attempt = async (model: SummaryModel): Promise<Attempt<T>> => {
-      let trouble: Trouble = { kind: "failed", detail: "no summary was given" };
-      const value = await call({
-        model,
-        signal,
-        idleTimeoutMs: config.summarizerIdleTimeoutMs,
-        maxTimeoutMs: config.summarizerMaxTimeoutMs,
-        onUsage: (paid) => this.paidFor(paid),
-        onTrouble: (what) => {
-          trouble = what;
-        },
-        onChars,
-      });
-      return value === null ? { trouble } : { value };
-    };
-    try {
-      return await this.policy.ask(models, attempt);
-    } catch (error) {
-      if (!this.closed) this.listener.onError(error);
-      return null;
-    }
-  }
-
-  private paidFor(call: SummarizerCall): void {
-    this.state.stats.add(call.usage, call.ok);
-    if (!this.closed) this.listener.onCall(call);
-  }
-
-  /**
-   * Whether an occurrence may still be indexed, and a chain compressed: a tree move may have taken them away while the
-   * summaries were made, or the reply that had answered them.
-   */
-  private currencyChecks(movesAtStart: number): {
-    isCurrent(key: string): boolean;
-    isCurrentRange(range: ChainRange): boolean;
-  } {
-    const { state } = this;
-    const messages = state.messages();
-    const answered = resultKeys(messages.slice(0, lastAnswerIndex(messages) + 1));
-    const hasMoved = movesAtStart !== state.moves;
-    const isAnswered = (key: string) => !hasMoved || answered.has(key);
+  private optionsFor(config: ContextPruneConfig, signal: AbortSignal): Parameters<ModelSummarizer["summarize"]>[1] {
+    const { stats } = this.state;
     return {
-      isCurrent: (key) => isAnswered(key) && !state.indexer.isSummarized(key),
-      isCurrentRange: (range) => range.occurrenceKeys.every(isAnswered),
+      config,
+      signal,
+      onCall: (call) => {
+        stats.add(call.usage, call.ok);
+        if (!this.closed) this.environment.onPaid(call, stats.current);
+      },
     };
   }
 }

@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import type { Protection } from "../capture/protection.js";
-import { PromptEnds } from "../cost/breakpoints.js";
+import { CacheBreakpoints } from "../cost/breakpoints.js";
 import {
   type CondensingDecision,
   type CondensingSituation,
@@ -10,26 +10,14 @@ import {
   progressOf,
   summariesPay,
 } from "../cost/decision.js";
-import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer } from "../cost/forecast.js";
-import { costOf, DEFAULT_PROFILE, isCacheCold, type Rates, ratesFor } from "../cost/prices.js";
+import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer, SUMMARY_SHARE } from "../cost/forecast.js";
+import { DEFAULT_PROFILE, isCacheCold } from "../cost/prices.js";
+import { PromptTokens } from "../cost/prompt-tokens.js";
 import { compressibleRanges } from "../flush/chains.js";
 import { type CondensedCounts, hasCondensed } from "../flush.js";
-import type { HostSnapshot } from "../host/host.js";
-import { summarizerRates } from "../host/models.js";
 import type { CapturedBatch, ContextPruneConfig } from "../types.js";
+import type { Clock, SessionModel, Summarizer } from "./environment.js";
 import type { SessionState } from "./session-state.js";
-
-/** Milliseconds that a provider keeps a prompt where the host asks for long retention. */
-const LONG_LIFETIME_MS = 60 * 60_000;
-
-/**
- * Content blocks before the mark at a prompt's end among which these interfaces look for an earlier marked end; the hosts
- * set one mark there. The others find any common beginning.
- */
-const LOOKBACK_BLOCKS: Readonly<Record<string, number>> = { "anthropic-messages": 20, "bedrock-converse-stream": 20 };
-
-/** Share of an output that a model's summary has. */
-const SUMMARY_SHARE = 0.08;
 
 /** What a decision is asked about. */
 export interface CondensingQuestion {
@@ -41,28 +29,32 @@ export interface CondensingQuestion {
   /** The request as it would leave now. */
   render(): readonly AgentMessage[];
   usage: ContextUsage | undefined;
+  model: SessionModel | undefined;
+  summarizer: Summarizer;
   config: ContextPruneConfig;
 }
 
 /** Follows the requests of one session. */
-export class CacheWatch {
+export class PromptCache {
   /** ms; `undefined` where this process has sent none, as after a resume. */
   private lastRequestAt: number | undefined;
-  private readonly ends = new PromptEnds();
-  /** The model's provider finds only ends of earlier prompts. */
-  private looksBack = false;
+  private readonly breakpoints = new CacheBreakpoints();
+  private readonly tokens = new PromptTokens();
   /** What the last flush that was decided here was to work on, and the one of which nothing came. */
   private subject: string | undefined;
   private fruitless: string | undefined;
   /** The last decision, for those who ask. */
   lastDecision: CondensingDecision | undefined;
 
-  constructor(private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly clock: Clock,
+    private readonly state: SessionState,
+  ) {}
 
   /** @param rendered its messages as they are sent */
-  requestLeaves(rendered: readonly AgentMessage[]): void {
-    this.lastRequestAt = this.now();
-    if (this.looksBack) this.ends.requestLeaves(rendered);
+  requestLeaves(rendered: readonly AgentMessage[], model: SessionModel | undefined): void {
+    this.lastRequestAt = this.clock.now();
+    if (model?.cache.lookbackBlocks !== undefined) this.breakpoints.requestLeaves(rendered);
   }
 
   /** A flush that was decided here is done: one of which nothing came is not tried again. */
@@ -70,63 +62,61 @@ export class CacheWatch {
     this.fruitless = hasCondensed(counts) ? undefined : this.subject;
   }
 
-  /** Decides on a flush before a request of `state` leaves; `undefined` where there is nothing to decide. */
-  decide(host: HostSnapshot, state: SessionState, question: CondensingQuestion): CondensingDecision | undefined {
+  /** Decides on a flush before a request leaves; `undefined` where there is nothing to decide. */
+  decide(question: CondensingQuestion): CondensingDecision | undefined {
     const { messages, isProtected, pending, config } = question;
-    this.looksBack = lookbackBlocks(host) !== undefined;
-    const ranges = compressibleRanges({ messages, isProtected, config, indexer: state.indexer });
+    const { indexer } = this.state;
+    const detected = this.state.chainsOf(messages, isProtected);
+    const ranges = compressibleRanges({ messages, isProtected, detected, config, indexer });
     const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
-    const forecastConfig = this.forecastConfig(host, config);
+    const forecastConfig = this.forecastConfig(question);
     const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
-    this.lastDecision = decideCondensing(choice, this.situation(host, state, question, forecastConfig));
+    this.lastDecision = decideCondensing(choice, this.situation(question, forecastConfig));
     return this.lastDecision;
   }
 
   /** Whether what is unpaid of `pending` is worth a summary before it is known when the flush comes. */
-  summariesPay(host: HostSnapshot, state: SessionState, question: CondensingQuestion): boolean {
-    const config = this.forecastConfig(host, question.config);
+  summariesPay(question: CondensingQuestion): boolean {
+    const config = this.forecastConfig(question);
     const choice = { rendered: question.render(), pending: question.pending, config };
-    return summariesPay(choice, this.situation(host, state, question, config));
+    return summariesPay(choice, this.situation(question, config));
   }
 
-  private forecastConfig(host: HostSnapshot, config: ContextPruneConfig): ForecastConfig {
-    const summaryShare = config.summarizerModel === "none" ? DIGEST_SHARE : SUMMARY_SHARE;
-    const blocks = lookbackBlocks(host);
-    const lookback = blocks === undefined ? undefined : { blocks, ends: this.ends.lengths };
-    return { ...config, summaryShare, lookback };
+  private forecastConfig({ config, model, summarizer }: CondensingQuestion): ForecastConfig {
+    const blocks = model?.cache.lookbackBlocks;
+    return {
+      ...config,
+      summaryShare: shareOf(summarizer),
+      tokensAt: (message, index) => this.tokens.at(message, index),
+      lookback: blocks === undefined ? undefined : { blocks, ends: this.breakpoints.lengths },
+    };
   }
 
   private situation(
-    host: HostSnapshot,
-    state: SessionState,
-    { unpaid, usage, config }: CondensingQuestion,
+    { unpaid, usage, model, summarizer }: CondensingQuestion,
     forecastConfig: ForecastConfig,
   ): CondensingSituation {
-    const lifetimeMs = process.env.PI_CACHE_RETENTION === "long" ? LONG_LIFETIME_MS : DEFAULT_PROFILE.lifetimeMs;
-    const { model, compacted, ...progress } = progressOf(state.branch.entries, lifetimeMs);
-    const modelChanged = host.model !== undefined && model !== `${host.model.provider}/${host.model.id}`;
+    const lifetimeMs = model?.cache.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
+    const { model: lastModel, compacted, ...progress } = progressOf(this.state.branch.entries, lifetimeMs);
+    const modelChanged = model !== undefined && lastModel !== model.name;
     const { lastRequestAt } = this;
-    const { inputTokens, outputTokens } = forecastSummarizer(unpaid, forecastConfig);
-    const rates = summarizerRates(config, host);
-    const cacheIsCold = isCacheCold({ now: this.now(), lastRequestAt, lifetimeMs, modelChanged, compacted });
-    if (cacheIsCold) this.ends.clear();
+    const cacheIsCold = isCacheCold({ now: this.clock.now(), lastRequestAt, lifetimeMs, modelChanged, compacted });
+    if (cacheIsCold) this.breakpoints.clear();
+    const price = () =>
+      summarizer.kind === "model" ? summarizer.priceOf(forecastSummarizer(unpaid, forecastConfig)) : 0;
     return {
       progress,
-      prices: pricesOf(host, usage?.tokens ?? 0),
-      summarizerCost: rates ? costOf({ read: 0, write: 0, input: inputTokens, output: outputTokens }, rates) : 0,
+      prices: model?.rates(usage?.tokens ?? 0) ?? DEFAULT_PROFILE.rates,
+      summarizerCost: unpaid.length > 0 ? price() : 0,
       cacheIsCold,
       usage,
     };
   }
 }
 
-function lookbackBlocks({ model }: Pick<HostSnapshot, "model">): number | undefined {
-  return LOOKBACK_BLOCKS[model?.api ?? ""];
-}
-
-/** The session model's prices; those of a usual one where it has none, so that proportions are right at least. */
-function pricesOf({ model }: Pick<HostSnapshot, "model">, promptTokens: number): Rates {
-  return model && model.cost.input > 0 ? ratesFor(model.cost, promptTokens) : DEFAULT_PROFILE.rates;
+function shareOf(summarizer: Summarizer): number {
+  if (summarizer.kind === "model") return summarizer.summaryShare;
+  return summarizer.kind === "digest" ? DIGEST_SHARE : SUMMARY_SHARE;
 }

@@ -1,9 +1,10 @@
 /**
  * Remembers how the settled part of a conversation was rendered. Within an epoch that part renders the same every time,
  * but the host hands out fresh copies of its messages for every request; so what is kept is not messages but what was
- * done to each of them.
+ * done to each of them. A flush changes a few places, mostly near the end, so that what stands before them is kept too.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { RenderedChain } from "../chain-range-prune.js";
 import { pruneMessages, type RenderOptions } from "../pruner.js";
 import type { RenderPlan } from "../render/plan.js";
 import { isClosingReply, isToolResult, lastAnswerIndex } from "../transcript/messages.js";
@@ -20,58 +21,135 @@ interface Mark {
   name: string;
 }
 
-/** The settled part: everything up to a closing reply, behind which no call is open and no chain reaches. */
-interface Settled {
-  plan: RenderPlan;
-  /** What each of its messages is known again by. */
+/** Messages up to a closing reply, behind which no call is open and no chain reaches. All are later than those before. */
+interface Segment {
+  /** Latest timestamp in it. */
+  last: number;
   marks: Mark[];
   steps: Step[];
   changed: boolean;
-  /** Chains that stand in it. */
-  blockIds: Set<string>;
+  chains: RenderedChain[];
 }
 
 export class RenderMemo {
-  private settled: Settled | undefined;
+  private segments: Segment[] = [];
+  private plan: RenderPlan | undefined;
 
   /** As `pruneMessages`, which it gives the same result as. */
   render(messages: AgentMessage[], plan: RenderPlan, options: RenderOptions = {}): AgentMessage[] {
     // Records without occurrence keys are judged over the whole conversation.
     if (plan.bareIds.size > 0 || plan.legacySummaries.size > 0) return pruneMessages(messages, plan, options);
-    const settled = this.settleUpTo(messages, plan, options);
-    const start = settled.marks.length;
+    this.keepWhatHolds(messages, plan);
+    this.settle(messages, plan, options);
+    const start = this.settledCount();
     const rest = start === 0 ? messages : messages.slice(start);
-    const chains =
-      settled.blockIds.size === 0 ? plan.chains : plan.chains.filter((c) => !settled.blockIds.has(c.entry.blockId));
+    // A clock that has been set back: keys and times may name messages on both sides.
+    if (start > 0 && earliest(rest) <= this.settledUntil()) return pruneMessages(messages, plan, options);
+    const settledIds = new Set(this.segments.flatMap(({ chains }) => chains.map(({ entry }) => entry.blockId)));
+    const chains = settledIds.size === 0 ? plan.chains : plan.chains.filter((c) => !settledIds.has(c.entry.blockId));
     const tail = pruneMessages(rest, { ...plan, chains }, options);
     if (start === 0) return tail;
-    if (!settled.changed && tail === rest) return messages;
-    return [...settled.steps.map((step) => play(step, messages)), ...tail];
+    if (tail === rest && !this.segments.some(({ changed }) => changed)) return messages;
+    const rendered: AgentMessage[] = [];
+    for (const { steps } of this.segments) for (const step of steps) rendered.push(play(step, messages));
+    for (const message of tail) rendered.push(message);
+    return rendered;
   }
 
-  /** What is known of `messages`, extended to their last closing reply that the model has gone on from. */
-  private settleUpTo(messages: AgentMessage[], plan: RenderPlan, options: RenderOptions): Settled {
-    const known = this.known(messages, plan);
+  /** Drops what `messages` do not begin with, and what another plan renders otherwise. */
+  private keepWhatHolds(messages: readonly AgentMessage[], plan: RenderPlan): void {
+    const changedFrom = this.plan && this.plan !== plan ? firstChange(this.segments, this.plan, plan) : undefined;
+    if (!this.plan || changedFrom !== undefined) this.segments.length = changedFrom ?? 0;
+    this.plan = plan;
+    let index = 0;
+    const other = this.segments.findIndex(({ marks }) => marks.some((mark) => !isMarked(messages[index++], mark)));
+    if (other >= 0) this.segments.length = other;
+  }
+
+  /** Extends what is known to the last closing reply that the model has gone on from. */
+  private settle(messages: AgentMessage[], plan: RenderPlan, options: RenderOptions): void {
     const end = messages.slice(0, lastAnswerIndex(messages) + 1).findLastIndex(isClosingReply) + 1;
-    const start = known.marks.length;
-    if (end <= start) return known;
-    const part = messages.slice(start, end);
-    const present = new Set(part.map((message) => message.timestamp));
-    const chains = plan.chains.filter(({ entry }) => present.has(entry.finalAssistantTimestamp));
-    const rendered = pruneMessages(part, { ...plan, chains }, { ...options, allSeen: true });
-    for (const { entry } of chains) known.blockIds.add(entry.blockId);
-    for (const message of part) known.marks.push(markOf(message));
-    known.steps.push(...stepsOf(part, rendered, start));
-    known.changed ||= rendered !== part;
-    this.settled = known;
-    return known;
+    const start = this.settledCount();
+    if (end <= start) return;
+    const chainsByEnd = new Map<number, RenderedChain[]>();
+    for (const chain of plan.chains) {
+      const { finalAssistantTimestamp: at } = chain.entry;
+      const known = chainsByEnd.get(at);
+      if (known) known.push(chain);
+      else chainsByEnd.set(at, [chain]);
+    }
+    for (const part of segmentsOf(messages, start, end, this.settledUntil())) {
+      if (part.restart) this.segments = [];
+      const own = messages.slice(part.start, part.end);
+      const chains = [...new Set(own.map(({ timestamp }) => timestamp))].flatMap((at) => chainsByEnd.get(at) ?? []);
+      const rendered = pruneMessages(own, { ...plan, chains }, { ...options, allSeen: true });
+      this.segments.push({
+        last: part.last,
+        marks: own.map(markOf),
+        steps: stepsOf(own, rendered, part.start),
+        changed: rendered !== own,
+        chains,
+      });
+    }
   }
 
-  private known(messages: readonly AgentMessage[], plan: RenderPlan): Settled {
-    const { settled } = this;
-    if (settled?.plan === plan && settled.marks.every((mark, i) => isMarked(messages[i], mark))) return settled;
-    return { plan, marks: [], steps: [], changed: false, blockIds: new Set() };
+  private settledCount(): number {
+    return this.segments.reduce((sum, { marks }) => sum + marks.length, 0);
   }
+
+  private settledUntil(): number {
+    return this.segments.at(-1)?.last ?? Number.NEGATIVE_INFINITY;
+  }
+}
+
+/** Number of the first segment that `next` may render otherwise than `plan`; `undefined` where none is. */
+function firstChange(segments: readonly Segment[], plan: RenderPlan, next: RenderPlan): number | undefined {
+  if (plan.journal !== next.journal || plan.config !== next.config) return 0;
+  const levels = new Map(next.chains.map(({ entry, level }) => [entry.blockId, level]));
+  const changes = next.journal.slice(plan.revision, next.revision);
+  const hasNewChain = changes.some(({ kind }) => kind === "chain");
+  const first = earliest(changes);
+  const index = segments.findIndex(
+    ({ last, chains }) =>
+      last >= first ||
+      // The text of a chain may refer to another one.
+      (hasNewChain && chains.some(({ body }) => /\{b\d/.test(body))) ||
+      chains.some(({ entry, level }) => levels.get(entry.blockId) !== level),
+  );
+  return index < 0 ? undefined : index;
+}
+
+/**
+ * Cuts `[start, end)` behind its closing replies. Where times run backwards, nothing is cut; where they run back behind
+ * `until`, all that is known has to be taken in again.
+ */
+function segmentsOf(messages: readonly AgentMessage[], start: number, end: number, until: number) {
+  const parts: { start: number; end: number; last: number; restart: boolean }[] = [];
+  let begin = start;
+  let low = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (let i = start; i < end; i++) {
+    const message = messages[i];
+    if (!message) continue;
+    low = Math.min(low, message.timestamp);
+    last = Math.max(last, message.timestamp);
+    if (!isClosingReply(message) && i < end - 1) continue;
+    const before = parts.at(-1)?.last ?? until;
+    if (low <= before) return [{ start: 0, end, last: latest(messages.slice(0, end)), restart: true }];
+    parts.push({ start: begin, end: i + 1, last, restart: false });
+    begin = i + 1;
+    low = Number.POSITIVE_INFINITY;
+    last = Number.NEGATIVE_INFINITY;
+  }
+  return parts;
+}
+
+function earliest(places: readonly { timestamp: number }[]): number {
+  return places.reduce((low, { timestamp }) => Math.min(low, timestamp), Number.POSITIVE_INFINITY);
+}
+
+function latest(messages: readonly AgentMessage[]): number {
+  return messages.reduce((high, { timestamp }) => Math.max(high, timestamp), Number.NEGATIVE_INFINITY);
 }
 
 function play(step: Step, messages: readonly AgentMessage[]): AgentMessage {

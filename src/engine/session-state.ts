@@ -4,10 +4,10 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureOversized, captureUnindexedBatches } from "../batch-capture.js";
 import { heldReads } from "../capture/in-use.js";
 import type { Protection } from "../capture/protection.js";
-import type { SessionReader } from "../host/host.js";
-import { type AppendEntry, ToolCallIndexer } from "../indexer.js";
+import { ChainScan } from "../chains/scan.js";
+import { ToolCallIndexer } from "../indexer.js";
 import { buildRenderPlan, type RenderPlan } from "../render/plan.js";
-import { BranchView, messagesInContext } from "../session/branch.js";
+import { BranchView, messagesInContext, type SessionReader } from "../session/branch.js";
 import { Diagnostics } from "../session/diagnostics.js";
 import { originalsByKey } from "../session/originals.js";
 import { SummarizerStats } from "../session/stats.js";
@@ -18,6 +18,7 @@ import {
   type BatchingMode,
   type CapturedBatch,
   type CapturedToolCall,
+  type ChainRange,
   type ContextPruneConfig,
   QUERY_TOOL_NAME,
 } from "../types.js";
@@ -49,6 +50,18 @@ export interface PendingOptions {
   whole?: readonly AgentMessage[];
 }
 
+/** What commands, screens and recovery see of a session: nothing in it can be changed. */
+export type SessionView = Readonly<
+  Pick<SessionState, "reader" | "plan" | "messages" | "chainListings" | "blobDir" | "locateBlob">
+> & {
+  readonly branch: Pick<BranchView, "entries">;
+  readonly stats: Pick<SummarizerStats, "current">;
+  readonly indexer: Pick<
+    ToolCallIndexer,
+    "chains" | "chainsEverywhere" | "committed" | "getRecord" | "resolve" | "refOf" | "refs" | "isSummarized"
+  >;
+};
+
 /** One session. A new one is made for each session, so that nothing is carried over. */
 export class SessionState {
   readonly branch = new BranchView();
@@ -57,12 +70,12 @@ export class SessionState {
   readonly diagnostics = new Diagnostics();
   /** Counts moves of the leaf to another path. */
   moves = 0;
+  private readonly scan = new ChainScan();
+  /** The conversation as of a number of entries. */
+  private conversation: { entries: number; messages: readonly AgentMessage[] } = { entries: 0, messages: [] };
   private planned: { epoch: number; config: PlanConfig; plan: RenderPlan } | undefined;
 
-  constructor(
-    readonly reader: SessionReader,
-    readonly append: AppendEntry,
-  ) {
+  constructor(readonly reader: SessionReader) {
     this.branch.sync(reader);
     const own = this.indexer.reconstructFromSession(reader.getEntries(), this.branch.entries);
     this.stats.restore(own);
@@ -74,6 +87,7 @@ export class SessionState {
     const change = this.branch.sync(this.reader);
     if (change.kind === "moved") {
       this.moves += 1;
+      this.conversation = { entries: 0, messages: [] };
       this.indexer.resetBranch(this.branch.entries);
     }
     if (change.kind === "appended") {
@@ -81,9 +95,22 @@ export class SessionState {
     }
   }
 
-  /** The conversation as the branch holds it. */
-  messages(): AgentMessage[] {
-    return messagesInContext(this.branch.entries);
+  /** The conversation as the branch holds it: the same messages each time, behind them what has been appended. */
+  messages(): readonly AgentMessage[] {
+    const { entries } = this.branch;
+    const added = entries.slice(this.conversation.entries);
+    if (added.length === 0) return this.conversation.messages;
+    const isRewritten = this.conversation.entries === 0 || added.some((entry) => entry.type === "compaction");
+    const fresh = messagesInContext(isRewritten ? entries : added);
+    const known = this.conversation.messages;
+    const messages = isRewritten ? fresh : fresh.length === 0 ? known : [...known, ...fresh];
+    this.conversation = { entries: entries.length, messages };
+    return messages;
+  }
+
+  /** The chains of `messages`, which are those of this session or a beginning of them. */
+  chainsOf(messages: readonly AgentMessage[], isProtected: Protection): readonly ChainRange[] {
+    return this.scan.rangesOf(messages, isProtected);
   }
 
   /** The plan of the current epoch. */
@@ -91,6 +118,7 @@ export class SessionState {
     const { epoch } = this.indexer;
     if (this.planned?.epoch !== epoch || this.planned.config !== config) {
       const plan = buildRenderPlan(this.indexer.committed(), {
+        config,
         locateBlob: (record) => this.locateBlob(record.spillPath),
         findOriginal: originalsByKey(() => this.reader.getEntries()),
         stripFinalAssistantThinking: config.chainCompression.stripFinalAssistantThinking,

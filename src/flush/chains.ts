@@ -24,6 +24,8 @@ export interface ChainChoice {
   /** The conversation that the flush looks at. */
   messages: readonly AgentMessage[];
   isProtected: Protection;
+  /** The chains of `messages`, where they are known already. */
+  detected?: readonly ChainRange[];
   config: ChainCompressionConfig;
   indexer: ToolCallIndexer;
   /** Results that stay pending after this flush. */
@@ -60,7 +62,9 @@ export async function prepareChains(choice: ChainChoice): Promise<PreparedChains
 export function compressibleRanges({
   config,
   ...choice
-}: Pick<ChainChoice, "messages" | "isProtected" | "indexer"> & { config: ContextPruneConfig }): ChainRange[] {
+}: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "indexer"> & {
+  config: ContextPruneConfig;
+}): ChainRange[] {
   const { chainCompression } = config;
   if (!chainCompression.enabled) return [];
   const protectedTurns = protectedTurnsOf(config);
@@ -70,20 +74,25 @@ export function compressibleRanges({
 /** The chains that a flush would compress now, oldest first. */
 export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | "isRecovery">): ChainRange[] {
   const { messages, config, indexer } = choice;
-  const isNameable = nameableIn(messages);
   const isOpen = openCycle(messages);
   // The last turns of the user may be protected; without so many, nothing is old enough.
   const users = messages.filter((message) => message.role === "user");
   const protectedTurns = choice.protectedTurns ?? 0;
   const protectedSince = protectedTurns > 0 ? (users.at(-protectedTurns)?.timestamp ?? 0) : Number.POSITIVE_INFINITY;
-  const stillProtected = (range: ChainRange) => withoutCondensed(range, (key) => indexer.isSummarized(key));
   const compressed = new Set([...indexer.chains().values()].map((chain) => chain.finalAssistantTimestamp));
-  return selectEligible(detectChains(messages, choice.isProtected).map(stillProtected), {
+  const isCompressed = (range: ChainRange) => compressed.has(range.finalAssistantTimestamp);
+  const stillProtected = (range: ChainRange) =>
+    isCompressed(range) ? range : withoutCondensed(range, (key) => indexer.isSummarized(key));
+  const detected = choice.detected ?? detectChains(messages, choice.isProtected);
+  const selected = selectEligible(detected.map(stillProtected), {
     config,
     all: choice.all,
-    isCompressed: (range) => compressed.has(range.finalAssistantTimestamp),
+    isCompressed,
     isDealtWith: (key) => !choice.isPending(key),
-  }).filter((range) => isNameable(range) && !isOpen(range) && range.finalAssistantTimestamp < protectedSince);
+  }).filter((range) => !isOpen(range) && range.finalAssistantTimestamp < protectedSince);
+  // A key that two results share could not be given back.
+  const repeated = repeatedKeys(messages, new Set(selected.flatMap((range) => range.occurrenceKeys)));
+  return selected.filter((range) => !range.occurrenceKeys.some((key) => repeated.has(key)));
 }
 
 /**
@@ -145,12 +154,6 @@ function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => bo
   );
   return (range) =>
     start < 0 || ends.has(range.finalAssistantTimestamp) || range.occurrenceKeys.some((key) => unseen.has(key));
-}
-
-/** Whether each result of a chain has a key of its own: one that two results share could not be given back. */
-function nameableIn(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
-  const repeated = repeatedKeys(messages);
-  return (range) => !range.occurrenceKeys.some((key) => repeated.has(key));
 }
 
 /** The fused text of each chain that has two or more summaries; a failed call leaves them side by side. */

@@ -49,15 +49,16 @@ export function separateRepeats(
 ): Omit<PreparedBatch, "verdict">[] {
   const originals = new Map<string, BatchMember>();
   return batches.map((batch) => {
-    const fresh = new Map(originals);
+    const fresh = new Map<string, BatchMember>();
+    const earlier = (hash: string) => originals.get(hash) ?? fresh.get(hash);
     const members: BatchMember[] = [];
     const repeats: Repeat[] = [];
     for (const call of batch.toolCalls) {
       const member = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
-      const original = indexer && findOriginal(member, indexer, fresh);
+      const original = indexer && findOriginal(member, indexer, earlier);
       if (original) repeats.push({ call, contentHash: member.contentHash, ...original });
       else members.push(member);
-      if (!fresh.has(member.contentHash)) fresh.set(member.contentHash, member);
+      if (!earlier(member.contentHash)) fresh.set(member.contentHash, member);
     }
     if (judgeSize({ batch, members, repeats }, config)?.kind !== "trivial") {
       for (const member of members) if (!originals.has(member.contentHash)) originals.set(member.contentHash, member);
@@ -73,10 +74,10 @@ export function withoutRepeats({ batch, members }: Pick<PreparedBatch, "batch" |
 function findOriginal(
   member: BatchMember,
   indexer: ToolCallIndexer,
-  fresh: ReadonlyMap<string, BatchMember>,
+  earlierMember: (contentHash: string) => BatchMember | undefined,
 ): Pick<Repeat, "original" | "originalKey"> | undefined {
   const known = indexer.findByHash(member.contentHash);
-  const earlier = fresh.get(member.contentHash);
+  const earlier = earlierMember(member.contentHash);
   const original =
     known ??
     (earlier && { shortId: REF_FOR_SIZE, record: recordOf(earlier), occurrenceKey: earlier.call.occurrenceKey });

@@ -8,17 +8,8 @@ import {
   getAgentDir,
   type ModelRegistry,
 } from "@mariozechner/pi-coding-agent";
-import type { EntrySource } from "../session/branch.js";
+import type { SessionReader } from "../session/branch.js";
 import type { SummarizerCall } from "../summarizer.js";
-
-/** What the handlers read of a session: it stays readable after the session has been replaced. */
-export interface SessionReader extends EntrySource {
-  getSessionId(): string;
-  getSessionDir(): string;
-  getCwd(): string;
-  getSessionFile(): string | undefined;
-  getHeader(): { parentSession?: string } | null;
-}
 
 /** Everything a handler needs of its context, read before its first `await`, since a context goes stale. */
 export interface HostSnapshot {

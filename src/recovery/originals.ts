@@ -2,8 +2,7 @@
 import { dirname } from "node:path";
 import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
-import type { SessionState } from "../engine/session-state.js";
-import type { ToolCallIndexer } from "../indexer.js";
+import type { SessionView } from "../engine/session-state.js";
 import { findOriginals, type OriginalResult } from "../session/originals.js";
 import { readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
@@ -26,7 +25,7 @@ export interface RecoveredOutput {
 
 /** Where originals are looked for. */
 export interface RecoverySources {
-  indexer: ToolCallIndexer;
+  indexer: SessionView["indexer"];
   /** Every entry of the session's file. */
   entries: readonly SessionEntry[];
   /** Text of a blob, or `undefined` where it is gone. */
@@ -35,7 +34,7 @@ export interface RecoverySources {
   isInContext(message: ToolResultMessage): boolean;
 }
 
-export function sourcesOf(state: SessionState): RecoverySources {
+export function sourcesOf(state: SessionView): RecoverySources {
   return {
     indexer: state.indexer,
     entries: state.reader.getEntries(),
@@ -79,14 +78,14 @@ export function recover(name: string, sources: RecoverySources): Recovery {
   return { kind: "missing", message: explainMissing(wanted, sources) };
 }
 
-function keysOfChain(name: string, indexer: ToolCallIndexer): string[] | undefined {
+function keysOfChain(name: string, indexer: SessionView["indexer"]): string[] | undefined {
   const chains = indexer.chainsEverywhere().filter((chain) => chain.blockId === name);
   const keys = chains.flatMap((chain) => chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds);
   return keys.length > 0 ? [...new Set(keys)] : undefined;
 }
 
 /** Whether a result stands in the context: not behind a compaction, on another branch, or in a compressed chain. */
-function contextCheck(state: SessionState): RecoverySources["isInContext"] {
+function contextCheck(state: SessionView): RecoverySources["isInContext"] {
   let here: Set<string> | undefined;
   return ({ toolCallId, timestamp }) => {
     here ??= new Set(
@@ -159,7 +158,7 @@ function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: re
 }
 
 /** Models write refs as they saw them: in backticks, brackets, upper case. */
-function normalizeName(name: string, indexer: ToolCallIndexer): string {
+function normalizeName(name: string, indexer: SessionView["indexer"]): string {
   const plain = name.trim();
   const bare = plain.replace(/^[`"'[(<#]+|[`"'\])>.,:]+$/g, "");
   const ref = /^[^\p{L}\p{N}]*([tb]\d{1,9})[^\p{L}\p{N}]*$/iu.exec(plain);

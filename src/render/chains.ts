@@ -1,6 +1,6 @@
 /** What stands in a compressed chain: a line for each of its calls, and their summaries while the chain is young. */
 import { buildChainBody, type ChainCall } from "../chain-compressor.js";
-import type { RenderedChain } from "../chain-range-prune.js";
+import type { ChainLevel, RenderedChain } from "../chain-range-prune.js";
 import { describeOutcome } from "../digest/describe.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { OriginalResult } from "../session/originals.js";
@@ -28,7 +28,7 @@ interface BodySources {
 export function renderChains(state: CommittedState, sources: BodySources): RenderedChain[] {
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
-  return active.map((entry, i) => new ChainText(entry, i < terse, state, sources));
+  return active.map((entry, i) => new ChainText(entry, i < terse ? "terse" : "full", state, sources));
 }
 
 /** A chain whose body is made when it is first met: after a restart most of them may stand behind a compaction. */
@@ -37,7 +37,7 @@ class ChainText implements RenderedChain {
 
   constructor(
     readonly entry: ChainCompressionEntry,
-    private readonly isTerse: boolean,
+    readonly level: ChainLevel,
     private readonly state: CommittedState,
     private readonly sources: BodySources,
   ) {}
@@ -52,7 +52,7 @@ class ChainText implements RenderedChain {
     const calls = callsOf(entry, state, sources.findOriginal);
     return buildChainBody(sources.protectTags ? calls : calls.map((call) => ({ ...call, kept: undefined })), {
       rangeSummary: entry.rangeSummaryText,
-      level: this.isTerse ? "terse" : "full",
+      level: this.level,
     });
   }
 }

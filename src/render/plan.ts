@@ -36,6 +36,11 @@ export interface RenderPlan {
   argumentsOf(key: string): ArgumentOptions | undefined;
   /** Active chains with their bodies, oldest first. */
   chains: readonly RenderedChain[];
+  /** What has changed on this branch until the plan was made: the first `revision` of these, which go on growing. */
+  journal: CommittedState["journal"];
+  revision: number;
+  /** The settings that the plan was made from. */
+  config: object | undefined;
   /** The closing reply of a compressed chain loses its thinking. */
   stripFinalAssistantThinking: boolean;
   /** Number of results with a stub, and their characters before and after. Looks at all of them once. */
@@ -44,6 +49,8 @@ export interface RenderPlan {
 
 /** What the plan is made from besides the entries. */
 export interface PlanOptions {
+  /** The settings as a whole: another object after each change. */
+  config?: object;
   /** Path at which the blob of a record can be read now; `undefined` where it is gone. */
   locateBlob: LocateBlob;
   /** The session's own copy of a result. */
@@ -60,10 +67,13 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
   return {
     replacements,
     isEmpty: state.calls.size + state.duplicates.size + state.pointers.size === 0,
-    bareIds: bareIdsOf(state),
+    bareIds: state.bareIds,
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
     argumentsOf: (key) => argumentOptions(key, state, options),
     chains: renderChains(state, options),
+    journal: state.journal,
+    revision: state.journal.length,
+    config: options.config,
     stripFinalAssistantThinking: options.stripFinalAssistantThinking,
     totals: () => replacements.totals(),
   };
@@ -129,13 +139,6 @@ class StubbedResults implements Replacements {
     const path = record.spillPath === undefined ? undefined : this.locateBlob(record);
     return { text: duplicateStub(duplicate, path), raw: recordChars(record), eager: duplicate.eager };
   }
-}
-
-function bareIdsOf({ calls, duplicates }: CommittedState): Set<string> {
-  const ids = new Set<string>();
-  for (const [key, { record }] of calls) if (key === record.toolCallId) ids.add(key);
-  for (const [key, { toolCallId }] of duplicates) if (key === toolCallId) ids.add(key);
-  return ids;
 }
 
 /** Failed and spilled calls wait until a frontier has purged them; all others go with the stubs of their flush. */

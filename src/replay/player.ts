@@ -4,17 +4,20 @@ import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { capImages } from "../render/images.js";
+import { MemorySession } from "../session/memory-session.js";
+import { SessionEngine } from "../session-engine.js";
 import { isAssistant, isToolResult } from "../transcript/messages.js";
 import { estimateTextTokens } from "../transcript/tokens.js";
 import type { ContextPruneConfig } from "../types.js";
 import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.js";
 import type { CostMeter } from "./costs.js";
-import { EntryTree } from "./entry-tree.js";
+import { ReplaySession } from "./environment.js";
 import { isRequest, modelOf, type Recording } from "./recording.js";
-import { ReplayPruner } from "./replay-pruner.js";
 import type { StandIn } from "./stand-in.js";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
@@ -60,20 +63,28 @@ export async function play(options: PlayOptions): Promise<void> {
   // Oversized results are written to files as in a session; the folder comes to be only where there are any.
   const folder = join(tmpdir(), `pi-condense-replay-${randomUUID()}`);
   try {
-    await new Player(options, new EntryTree(options.recording.cwd, folder)).run();
+    const { cwd } = options.recording;
+    await new Player(options, new MemorySession({ cwd, sessionDir: folder, name: "replay" })).run();
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
+/** The extension at work on the session. */
+interface Condensed extends Condensing {
+  session: ReplaySession;
+  engine: SessionEngine;
+}
+
 class Player {
-  private readonly pruner: ReplayPruner | undefined;
+  private readonly condensed: Condensed | undefined;
 
   constructor(
     private readonly options: PlayOptions,
-    private readonly tree: EntryTree,
+    private readonly session: MemorySession,
   ) {
-    this.pruner = options.condensing && this.prunerFor(options.condensing);
+    const { condensing } = options;
+    this.condensed = condensing?.config.enabled ? this.condense(condensing) : undefined;
   }
 
   async run(): Promise<void> {
@@ -85,37 +96,56 @@ class Player {
       }
       const message = entry.type === "message" ? entry.message : undefined;
       if (message && isAssistant(message)) await this.request(i, message);
-      this.tree.append(entry);
-      if (message && endsTurn(message, nextMessage(entries, i))) await this.pruner?.turnEnded();
+      this.session.append(entry);
+      if (message && endsTurn(message, nextMessage(entries, i))) await this.turnEnded();
     }
-    this.pruner?.ended();
+    if (this.condensed) this.chargeUnused(this.condensed);
+  }
+
+  private async turnEnded(): Promise<void> {
+    if (!this.condensed) return;
+    await this.condensed.engine.turnEnded(this.condensed.session.moment());
+    // A flush whose summaries are ready comes to its end before the host sends the next request.
+    await setImmediate();
   }
 
   private async request(index: number, reply: AssistantMessage): Promise<void> {
     if (!isRequest(reply)) return;
     if (this.options.compactions === "simulated") this.compactIfDue(reply.timestamp);
-    await this.pruner?.beforeRequest({ at: reply.timestamp, model: modelOf(reply) });
-    const messages = this.rendered();
-    this.pruner?.requestLeaves(messages);
+    const messages = await this.sentFor(reply);
     this.options.meter.request(messages, reply);
     this.options.onRequest?.(index, messages, reply);
   }
 
+  /** The messages of the request that `reply` answers. */
+  private async sentFor(reply: AssistantMessage): Promise<AgentMessage[]> {
+    const messages = conversationOf(this.session.branch());
+    if (!this.condensed) return messages;
+    const { session, engine, config } = this.condensed;
+    session.requestComes(reply.timestamp, modelOf(reply));
+    const sent = await engine.requestLeaves(session.moment(), messages);
+    return capImages(sent, config.maxImagesPerRequest);
+  }
+
+  /** The messages as the last request would carry them. */
   private rendered(): AgentMessage[] {
-    const messages = conversationOf(this.tree.branch);
-    return this.pruner?.render(messages) ?? messages;
+    const messages = conversationOf(this.session.branch());
+    if (!this.condensed) return messages;
+    const { engine, config } = this.condensed;
+    engine.view();
+    return capImages(engine.render(messages), config.maxImagesPerRequest);
   }
 
   private compactIfDue(at: number): void {
     const { recording, meter } = this.options;
     const tokens = meter.lastContextTokens();
-    const isLast = this.tree.branch.at(-1)?.type === "compaction";
+    const isLast = this.session.branch().at(-1)?.type === "compaction";
     if (tokens === undefined || isLast || !isCompactionDue(tokens, recording.contextWindow)) return;
-    const kept = firstKeptEntry(this.tree.branch);
+    const kept = firstKeptEntry(this.session.branch());
     if (!kept) return;
     this.compact({
       type: "compaction",
-      id: this.tree.newId(),
+      id: this.session.newId(),
       parentId: null,
       timestamp: new Date(at).toISOString(),
       summary: fillerText(recording.compactionChars, meter.compactions.length + 1),
@@ -126,35 +156,42 @@ class Player {
 
   private compact(entry: CompactionEntry): void {
     const before = this.rendered();
-    this.tree.append(entry);
+    this.session.append(entry);
     const kept = new Set(this.rendered().map((message) => message.timestamp));
     const gone = before.filter((message) => !kept.has(message.timestamp));
     this.options.meter.compaction(compactionInputTokens(gone), estimateTextTokens(entry.summary));
   }
 
-  private prunerFor({ config, standIn, summaryShare, summarizerPrice }: Condensing): ReplayPruner | undefined {
-    if (!config.enabled) return undefined;
+  private condense(condensing: Condensing): Condensed {
     const { meter, recording } = this.options;
     const { contextWindow } = recording;
-    return new ReplayPruner(this.tree, {
+    const { config, standIn, summaryShare, summarizerPrice } = condensing;
+    const session = new ReplaySession({
+      session: this.session,
       config,
       standIn,
       summaryShare,
-      cwd: recording.cwd,
-      surroundings: {
+      provider: {
         usage: () => {
           const tokens = meter.lastContextTokens();
           if (tokens === undefined) return undefined;
           return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
         },
+        contextWindow,
         cache: meter.cache,
         rates: () => meter.currentRates(),
-        lastRequestAt: () => meter.lastRequestAt(),
         summarizerCost: (tokens) => meter.summarizerCost(tokens, summarizerPrice),
-        onLeftOver: (tokens) => meter.leftOver(meter.summarizerCost(tokens, summarizerPrice)),
-        onFlush: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),
       },
+      onCommit: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),
     });
+    return { ...condensing, session, engine: new SessionEngine(session.environment) };
+  }
+
+  /** Summaries that were made ahead and that no flush has used. */
+  private chargeUnused({ standIn, summarizerPrice }: Condensed): void {
+    const { meter } = this.options;
+    const tokens = standIn.takeUsage();
+    if (tokens.inputTokens > 0) meter.leftOver(meter.summarizerCost(tokens, summarizerPrice));
   }
 }
 

@@ -9,6 +9,15 @@ export interface EntrySource {
   getEntries(): SessionEntry[];
 }
 
+/** What the handlers read of a session: it stays readable after the session has been replaced. */
+export interface SessionReader extends EntrySource {
+  getSessionId(): string;
+  getSessionDir(): string;
+  getCwd(): string;
+  getSessionFile(): string | undefined;
+  getHeader(): { parentSession?: string } | null;
+}
+
 /** What `sync` found: nothing new, entries appended from an index on, or another path (a tree move). */
 export type BranchChange = { kind: "same" } | { kind: "appended"; from: number } | { kind: "moved" };
 

@@ -34,8 +34,19 @@ export interface LegacySummary {
   occurrenceKeys: string[];
 }
 
+/** A place of the conversation that is rendered otherwise than before, by the time of its message. */
+export interface Change {
+  kind: "result" | "chain";
+  /** Of the result, or of the message that opens the chain; -Infinity where it has none. */
+  timestamp: number;
+}
+
 /** What the entries up to the last frontier say about a branch. */
 export interface CommittedState {
+  /** Ids of records from before occurrence keys. */
+  bareIds: ReadonlySet<string>;
+  /** Every change so far, in order; it only grows. */
+  journal: readonly Change[];
   calls: ReadonlyPagedMap<IndexedCall>;
   duplicates: ReadonlyMap<string, DuplicateCall>;
   summaries: ReadonlySummaries;
@@ -66,6 +77,8 @@ export class BranchLedger implements CommittedState {
   readonly skipped = new Set<string>();
   readonly purged = new Set<string>();
   readonly pointers = new Map<string, RecoveryPointer>();
+  readonly bareIds = new Set<string>();
+  readonly journal: Change[] = [];
   frontier: FrontierEntryData | undefined;
   /** Entries that wait for their frontier. */
   private staged: OwnEntry[] = [];
@@ -134,7 +147,7 @@ export class BranchLedger implements CommittedState {
    */
   private foldChain(own: Extract<OwnEntry, { kind: "chain" }>): boolean {
     if (this.staged.length > 0) return this.stage(own);
-    this.chains.set(own.data.blockId, own.data);
+    this.commitChain(own.data);
     return true;
   }
 
@@ -152,8 +165,14 @@ export class BranchLedger implements CommittedState {
     this.byHash = undefined;
     this.frontier = frontier;
     for (const key of frontier.skippedOccurrenceKeys ?? []) this.skipped.add(key);
-    for (const key of frontier.purgedOccurrenceKeys ?? []) this.purged.add(key);
-    for (const pointer of frontier.pointers ?? []) this.pointers.set(pointer.occurrenceKey, pointer);
+    for (const key of frontier.purgedOccurrenceKeys ?? []) {
+      this.purged.add(key);
+      this.noteResult(key);
+    }
+    for (const pointer of frontier.pointers ?? []) {
+      this.pointers.set(pointer.occurrenceKey, pointer);
+      this.noteResult(pointer.occurrenceKey);
+    }
   }
 
   private commitEntry(own: OwnEntry): void {
@@ -166,13 +185,24 @@ export class BranchLedger implements CommittedState {
         break;
       case "summary":
         this.summaries.add(own.data.occurrenceKeys, own.data);
+        for (const key of own.data.occurrenceKeys) this.noteResult(key);
         break;
       case "legacy-summary":
         this.commitLegacySummary(own.text, own.refs);
         break;
       case "chain":
-        this.chains.set(own.data.blockId, own.data);
+        this.commitChain(own.data);
     }
+  }
+
+  private commitChain(chain: ChainCompressionEntry): void {
+    this.chains.set(chain.blockId, chain);
+    this.journal.push({ kind: "chain", timestamp: chain.startUserTimestamp });
+  }
+
+  private noteResult(key: string): void {
+    const timestamp = Number(key.slice(key.lastIndexOf("@") + 1));
+    this.journal.push({ kind: "result", timestamp: Number.isNaN(timestamp) ? Number.NEGATIVE_INFINITY : timestamp });
   }
 
   /**
@@ -184,6 +214,8 @@ export class BranchLedger implements CommittedState {
     if (!shortId || this.calls.has(given.occurrenceKey)) return;
     const call = shortId === given.shortId ? given : { ...given, shortId };
     this.calls.add(call.occurrenceKey, call);
+    if (call.occurrenceKey === call.record.toolCallId) this.bareIds.add(call.occurrenceKey);
+    this.noteResult(call.occurrenceKey);
     if (this.byHash) addByHash(this.byHash, call);
   }
 
@@ -195,6 +227,8 @@ export class BranchLedger implements CommittedState {
     if (!original || this.duplicates.has(key)) return;
     const { newToolCallId: toolCallId, shortId, eager } = data;
     this.duplicates.set(key, { occurrenceKey: key, toolCallId, shortId, original, eager: eager === true });
+    if (key === toolCallId) this.bareIds.add(key);
+    this.noteResult(key);
   }
 
   private commitLegacySummary(text: string, refs: readonly SummaryToolCallRef[]): void {

@@ -26,6 +26,8 @@ const END_OF_LATIN = 0x250;
 
 /** Tokens of a text: about 3.7 characters a token in Latin script and code, about 1.25 in Chinese or Japanese. */
 export function estimateTextTokens(text: string): number {
+  // Plain ASCII, which most text is, is told from the rest by native code.
+  if (Buffer.byteLength(text) === text.length) return text.length * LATIN;
   let latin = 0;
   let tokens = 0;
   for (let i = 0; i < text.length; i++) {

@@ -1,7 +1,7 @@
 /** What a row of the tree opens: the summary of its calls, and their originals. */
 
 import { count } from "../digest/room.js";
-import type { SessionState } from "../engine/session-state.js";
+import type { SessionView } from "../engine/session-state.js";
 import { type RecoveredOutput, recover, sourcesOf } from "../recovery/originals.js";
 import type { Pruner } from "../runtime.js";
 import { short } from "./paint.js";
@@ -27,7 +27,7 @@ export function documentOf({ group, call }: TreeRow, pruner: Pruner): Document {
   };
 }
 
-function summaryOf(calls: readonly CallNode[], state: SessionState): string {
+function summaryOf(calls: readonly CallNode[], state: SessionView): string {
   const { summaries } = state.indexer.committed();
   const parts = calls.flatMap(({ ref, title, occurrenceKey }) => {
     const summary = summaries.get(occurrenceKey);
@@ -38,7 +38,7 @@ function summaryOf(calls: readonly CallNode[], state: SessionState): string {
 }
 
 /** The text of a batch that could not be split by call stands with one of them. */
-function carriedText(carrier: string, state: SessionState): string {
+function carriedText(carrier: string, state: SessionView): string {
   const keys = state.indexer.resolve(carrier);
   const text = keys.map((key) => state.indexer.committed().summaries.get(key)?.text ?? "").join("");
   return `Summarized together with ${carrier}:\n\n${text}`;

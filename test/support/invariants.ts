@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import type { SessionState } from "../../src/engine/session-state.js";
+import type { SessionView } from "../../src/engine/session-state.js";
 import { recover, sourcesOf } from "../../src/recovery/originals.js";
 import { markerRefs } from "../../src/render/arguments.js";
 import { repairTranscript } from "../../src/render/repair.js";
@@ -42,7 +42,7 @@ export function condensedResults({ raw, sent }: RenderedRequest): CondensedResul
 }
 
 /** Invariant 2: each condensed output is recovered to the byte by the ref in its stub. */
-export function checkRecoverable(request: RenderedRequest, state: SessionState): string[] {
+export function checkRecoverable(request: RenderedRequest, state: SessionView): string[] {
   const sources = sourcesOf(state);
   return condensedResults(request).flatMap(({ raw, stub }) => {
     const ref = /context_tree_query (t\d+)\]/.exec(stub)?.[1];
@@ -64,7 +64,7 @@ export function checkRecoverable(request: RenderedRequest, state: SessionState):
  * Invariants 2 and 9 for what a chain has dropped: each result is given back by a name that a compressed chain lists, or
  * stands in one word for word. Results that pi-ai leaves out of every request, and orphans, were in none.
  */
-export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: SessionState): string[] {
+export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: SessionView): string[] {
   const sources = sourcesOf(state);
   const bodies = sent.filter((m) => m.role === "user").map((m) => textOf(m.content));
   const chains = bodies.filter((text) => text.startsWith("<compressed-chain "));
@@ -97,7 +97,7 @@ export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: S
 }
 
 /** Invariant 2 for arguments: each one that was condensed is given back by the ref in its markers. */
-export function checkArgumentsRecoverable({ raw, sent }: RenderedRequest, state: SessionState): string[] {
+export function checkArgumentsRecoverable({ raw, sent }: RenderedRequest, state: SessionView): string[] {
   const sources = sourcesOf(state);
   const known = new Set(
     raw.filter(isAssistant).flatMap((m) => toolCallsOf(m).map((call) => JSON.stringify(call.arguments))),

@@ -3,11 +3,12 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { AuthStorage, ModelRegistry, type SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { SessionState } from "../../src/engine/session-state.js";
-import type { ExternalCost, HostSnapshot, SessionReader } from "../../src/host/host.js";
+import type { SessionView } from "../../src/engine/session-state.js";
+import type { ExternalCost, HostSnapshot } from "../../src/host/host.js";
 import { QUERY_TOOL_DESCRIPTION } from "../../src/query-tool.js";
 import { Pruner } from "../../src/runtime.js";
 import { messagesInContext } from "../../src/session/branch.js";
+import { MemorySession } from "../../src/session/memory-session.js";
 import { isAssistant, isToolResult } from "../../src/transcript/messages.js";
 import type { ContextPruneConfig } from "../../src/types.js";
 import { scratchFolder } from "./folders.js";
@@ -60,21 +61,22 @@ function readBack(entry: SessionEntry): SessionEntry {
   return copy;
 }
 
-/** The entry tree of a session file. Every entry is deep-frozen, so that a write to the host's messages throws. */
-export class EntryTree implements SessionReader {
-  private readonly entries: SessionEntry[] = [];
-  private readonly byId = new Map<string, SessionEntry>();
-  private leaf: string | null = null;
-
+/** A session file in memory. Every entry is deep-frozen, so that a write to the host's messages throws. */
+export class EntryTree extends MemorySession {
   /**
    * @param name the session's id, which its file and the ids of new entries are named after
    * @param parentSession file that the session was forked from
    */
   constructor(
-    private readonly sessionDir = "",
-    private readonly name = "simulated",
+    sessionDir = "",
+    name = "simulated",
     private readonly parentSession?: string,
-  ) {}
+  ) {
+    super({ sessionDir, name });
+  }
+
+  override getHeader = (): { parentSession?: string } | null =>
+    this.parentSession === undefined ? null : { parentSession: this.parentSession };
 
   /** What a second process reads from the file. */
   reload(): EntryTree {
@@ -110,16 +112,16 @@ export class EntryTree implements SessionReader {
   }
 
   appendMessage(message: AgentMessage): string {
-    return this.append({ type: "message", message });
+    return this.appendFields({ type: "message", message });
   }
 
   /** Any other entry of the host. `timestamp` is the time that its message will have. */
   appendOther(fields: OtherEntry, timestamp: number): string {
-    return this.append(fields, timestamp);
+    return this.appendFields(fields, timestamp);
   }
 
-  appendCustom(customType: string, data: unknown): string {
-    return this.append({ type: "custom", customType, data });
+  override appendCustom(customType: string, data: unknown): string {
+    return this.appendFields({ type: "custom", customType, data });
   }
 
   /** Moves the leaf, as `/tree` does. */
@@ -127,43 +129,14 @@ export class EntryTree implements SessionReader {
     this.leaf = id;
   }
 
-  getLeafId = (): string | null => this.leaf;
-  getEntry = (id: string): SessionEntry | undefined => this.byId.get(id);
-  getEntries = (): SessionEntry[] => [...this.entries];
-  getHeader = (): { parentSession?: string } | null =>
-    this.parentSession === undefined ? null : { parentSession: this.parentSession };
-  getSessionId = (): string => this.name;
-  getSessionDir = (): string => this.sessionDir;
-  getCwd = (): string => this.sessionDir;
-  getSessionFile = (): string | undefined =>
-    this.sessionDir ? join(this.sessionDir, `${this.name}.jsonl`) : undefined;
-
-  /** Entries from the root to the leaf, or to another entry. */
-  branch(end = this.leaf): SessionEntry[] {
-    const path: SessionEntry[] = [];
-    let cursor = end;
-    while (cursor !== null) {
-      const entry = this.byId.get(cursor);
-      if (!entry) break;
-      path.push(entry);
-      cursor = entry.parentId;
-    }
-    return path.reverse();
-  }
-
-  private append(fields: NewEntry, timestamp = this.entries.length): string {
-    const prefix = this.name === "simulated" ? "e" : `${this.name}-`;
-    let number = this.entries.length + 1;
-    while (this.byId.has(`${prefix}${number}`)) number += 1;
-    const id = `${prefix}${number}`;
-    this.add({ ...fields, id, parentId: this.leaf, timestamp: new Date(timestamp).toISOString() } as SessionEntry);
+  private appendFields(fields: NewEntry, timestamp = this.entries.length): string {
+    const id = this.newId(this.name === "simulated" ? "e" : `${this.name}-`);
+    this.append({ ...fields, id, parentId: this.leaf, timestamp: new Date(timestamp).toISOString() } as SessionEntry);
     return id;
   }
 
-  private add(entry: SessionEntry): void {
-    this.entries.push(deepFreeze(entry));
-    this.byId.set(entry.id, entry);
-    this.leaf = entry.id;
+  protected override add(entry: SessionEntry): void {
+    super.add(deepFreeze(entry));
   }
 }
 
@@ -220,7 +193,7 @@ export class SimulatedSession {
   }
 
   /** What the product knows of the session. */
-  state(): SessionState {
+  state(): SessionView {
     const state = this.pruner.currentState();
     if (!state) throw new Error("the session could not be read");
     return state;

@@ -1,0 +1,467 @@
+/**
+ * The session engine: what is seen to when a turn of one session ends and before a request leaves. It knows no host. The
+ * live host, a replay and the tests each give it an environment, and at each event what holds at that moment.
+ */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { createProtection, type Protection, protectedTurnsOf } from "./capture/protection.js";
+import { flushMark } from "./capture/triggers.js";
+import { BudgetWatch } from "./cost/budget-watch.js";
+import { type CondensingDecision, settingsFor } from "./cost/decision.js";
+import type { Environment, Moment } from "./engine/environment.js";
+import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
+import { type CondensingQuestion, PromptCache } from "./engine/prompt-cache.js";
+import { RenderMemo } from "./engine/render-memo.js";
+import { SessionState, type SessionView } from "./engine/session-state.js";
+import { spillOversized } from "./flush/spilling.js";
+import { addReports, batchesToSummarize, emptyReport, type FlushReport } from "./flush.js";
+import { pruneMessages } from "./pruner.js";
+import type { RenderPlan } from "./render/plan.js";
+import { usageAsSent } from "./render/usage.js";
+import { isAnswer, isAssistant } from "./transcript/messages.js";
+import { fitsWindow } from "./transcript/tokens.js";
+import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig } from "./types.js";
+
+/** Milliseconds that a request waits for a flush which the size of the context has forced. */
+export const BUDGET_WAIT_MS = 60_000;
+
+/** Milliseconds that a request waits for a flush whose summaries ought to be ready. */
+const READY_WAIT_MS = 250;
+
+/** Milliseconds that a running flush is given, and then its end, before space is made without it. */
+const SPACE_WAIT_MS = 10_000;
+const CANCEL_WAIT_MS = 2_000;
+
+/** The lists of messages that the host is about to summarise. */
+export interface CompactionLists {
+  messagesToSummarize: AgentMessage[];
+  turnPrefixMessages: AgentMessage[];
+}
+
+/** What a flush is asked for, beside the settings. */
+export type FlushWork = Pick<
+  FlushRequest,
+  "pending" | "messages" | "compactAll" | "mustFree" | "decision" | "onProgress"
+>;
+
+/** One session. Nothing here catches errors but those of flushes that nobody waits for. */
+export class SessionEngine {
+  private readonly state: SessionState;
+  private readonly flushes: FlushRunner;
+  private readonly budget = new BudgetWatch();
+  private readonly memo = new RenderMemo();
+  private readonly cache: PromptCache;
+  /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
+  private flushedMark: number | undefined;
+  /** The flush that is running was forced by a budget, and the next request waits for it. */
+  private urgent = false;
+  /** A budget was exceeded while a flush ran, which may have left out what exceeded it. */
+  private budgetIsOpen = false;
+  /** A budget is exceeded: where no model gives a summary, the next flush of every-turn takes digests. */
+  private mustFree = false;
+  /** Results that could not be written to a blob; they are not tried again in this process. */
+  private readonly unspillable = new Set<string>();
+  /** Window (tokens) that the context was last found to fit into. */
+  private fittedWindow: number | undefined;
+  private compiled: { config: ContextPruneConfig; cwd: string; isProtected: Protection } | undefined;
+  private rendered: { messages: readonly AgentMessage[]; plan: RenderPlan; sent: AgentMessage[] } | undefined;
+
+  constructor(private readonly environment: Environment) {
+    this.state = new SessionState(environment.reader);
+    this.cache = new PromptCache(environment.clock, this.state);
+    this.flushes = new FlushRunner(this.state, environment, () => {
+      this.budget.flushCommitted();
+      environment.onCommit();
+    });
+    this.budget.takeUp(this.state.branch.entries);
+    this.reportInvalid();
+  }
+
+  /** The session as it stands, for those who show it or look something up in it. */
+  view(): SessionView {
+    this.state.sync();
+    return this.state;
+  }
+
+  /** The leaf has moved: usage figures of the other path say nothing about this one. */
+  treeMoved(): void {
+    this.state.sync();
+    this.budget.takeUp(this.state.branch.entries);
+  }
+
+  /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
+  async turnEnded(moment: Moment): Promise<void> {
+    this.state.sync();
+    const messages = this.state.messages();
+    this.spill(moment, messages);
+    this.prefetch(moment, messages);
+    this.flushIfOverBudget(moment, messages);
+    if (this.settings.pruneOn !== "cache-aware") await this.flushIfDue(moment, messages);
+  }
+
+  /**
+   * A request leaves: sees to everything that must hold for it, whatever the events before it have missed, and gives its
+   * messages as they are to be sent.
+   */
+  async requestLeaves(moment: Moment, messages: AgentMessage[]): Promise<AgentMessage[]> {
+    this.state.sync();
+    this.spill(moment, messages);
+    const usage = this.usage(moment, messages);
+    this.flushIfOverBudget(moment, messages);
+    if (this.settings.pruneOn === "cache-aware") await this.flushIfItPays(moment, messages, usage);
+    else await this.flushIfDue(moment, messages);
+    await this.waitForBudget(moment, messages);
+    await this.fitIntoWindow(moment, messages);
+    if (this.flushes.isClosed || !this.settings.enabled) return messages;
+    this.budget.requestLeaves(lastReply(messages));
+    const sent = this.renderRequest(messages);
+    this.cache.requestLeaves(sent, moment.model);
+    return sent;
+  }
+
+  /** `messages` as a request would carry them. @param allSeen the model has seen them to their end */
+  render(messages: readonly AgentMessage[], allSeen = false): AgentMessage[] {
+    return pruneMessages([...messages], this.state.plan(this.settings), { allSeen });
+  }
+
+  /** Replaces the lists by what was sent of them, condensing first where even that would not fit the window. */
+  async prepareCompaction(moment: Moment, lists: CompactionLists): Promise<void> {
+    this.state.sync();
+    const { messagesToSummarize, turnPrefixMessages } = lists;
+    const isSmall = (list: AgentMessage[]) => this.fits(moment, this.render(list, true));
+    if (!isSmall(messagesToSummarize) || !isSmall(turnPrefixMessages)) await this.freeSpace(moment);
+    lists.messagesToSummarize = this.render(messagesToSummarize, true);
+    lists.turnPrefixMessages = this.render(turnPrefixMessages, true);
+  }
+
+  /**
+   * Flushes all that is pending and has been seen. A flush that is running comes to its end first, and what it did is
+   * part of the report.
+   */
+  async flushNow(moment: Moment, options: Pick<FlushRequest, "compactAll" | "onProgress">): Promise<FlushReport> {
+    let before = emptyReport();
+    while (this.flushes.current) {
+      before = addReports(before, await this.flushes.current);
+      if (before.cancelled || this.flushes.isClosed) return before;
+    }
+    this.forgive(moment);
+    this.state.sync();
+    const report = await this.flush(moment, { ...this.workIn(moment, this.state.messages()), ...options });
+    return addReports(before, report);
+  }
+
+  /** Ends the flush that is running; what was finished is kept. */
+  cancelFlush(): void {
+    this.flushes.cancel();
+  }
+
+  get isFlushing(): boolean {
+    return this.flushes.running;
+  }
+
+  /** Models that were given up get another chance: the person has asked for it or changed a setting. */
+  forgive(moment: Moment): void {
+    const summarizer = moment.summarizer(this.settings);
+    if (summarizer.kind === "model") summarizer.forgive();
+    this.flushes.forgetFailed();
+  }
+
+  /** The session ends: waits for a flush in flight, at most `limitMs`, and lets nothing come after. */
+  async end(limitMs: number): Promise<void> {
+    await this.flushes.settle(limitMs);
+    this.close();
+    // Calls that are given up tell a moment later what they have used.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    this.state.stats.save(this.environment.append);
+  }
+
+  /** Gives up the flush that is running. */
+  close(): void {
+    this.flushes.close();
+  }
+
+  /** What a flush would work on now. @param whole the conversation to its end, where `messages` stop before it */
+  workIn(moment: Moment, messages: readonly AgentMessage[], whole = messages): FlushWork {
+    const { batchingMode } = this.settings;
+    const protectedTurns = protectedTurnsOf(this.settings);
+    const options = { batchingMode, protectedTurns, whole, isProtected: this.protection(moment) };
+    return { messages, pending: this.state.pending(messages, options) };
+  }
+
+  /** What is protected now. Compiled once for each state of the settings, since every request asks. */
+  protection({ cwd }: Pick<Moment, "cwd">): Protection {
+    const config = this.settings;
+    if (this.compiled?.config !== config || this.compiled.cwd !== cwd) {
+      const { protectedTools, protectedPaths } = config;
+      const isProtected = createProtection({ protectedTools, protectedPaths, cwd });
+      this.compiled = { config, cwd, isProtected };
+    }
+    return this.compiled.isProtected;
+  }
+
+  /** Why the last flush of `cache-aware` was made or not. */
+  get decision(): CondensingDecision | undefined {
+    return this.settings.pruneOn === "cache-aware" ? this.cache.lastDecision : undefined;
+  }
+
+  /** Takes a chain out of the render, or back into it; every other message stays as it is. */
+  setChainActive(chain: ChainCompressionEntry, active: boolean): void {
+    this.state.indexer.registerChain({ ...chain, active }, this.environment.append);
+    this.state.sync();
+  }
+
+  /** Records a trouble in the session, once for each kind and subject. */
+  recordDiagnostic(diagnostic: { kind: "error" | "chain-unresolved" | "invalid-entry"; detail: string }): void {
+    this.state.diagnostics.record(diagnostic, this.environment.append);
+  }
+
+  private get settings(): ContextPruneConfig {
+    return this.environment.settings();
+  }
+
+  /** Rendered once for the decision and what is sent, unless a flush comes between the two. */
+  private renderRequest(messages: AgentMessage[]): AgentMessage[] {
+    const plan = this.state.plan(this.settings);
+    if (this.rendered?.messages !== messages || this.rendered.plan !== plan) {
+      const onUnresolved = (blockId: string, reason: string) => this.chainUnresolved(blockId, reason);
+      this.rendered = { messages, plan, sent: this.memo.render(messages, plan, { onUnresolved }) };
+    }
+    return this.rendered.sent;
+  }
+
+  /** Writes oversized results of `messages` to blobs, so that no request carries them whole. */
+  private spill(moment: Moment, messages: readonly AgentMessage[]): void {
+    const { state, unspillable } = this;
+    const blobDir = state.blobDir();
+    if (blobDir === undefined) return;
+    const config = this.settings;
+    const batches = state.oversized(messages, { isProtected: this.protection(moment), config }).map((batch) => ({
+      ...batch,
+      toolCalls: batch.toolCalls.filter((call) => !unspillable.has(call.occurrenceKey)),
+    }));
+    const { indexer } = state;
+    const sync = () => state.sync();
+    for (const failure of spillOversized(batches, {
+      indexer,
+      append: this.environment.append,
+      sync,
+      blobDir,
+      config,
+    })) {
+      unspillable.add(failure.occurrenceKey);
+      const text = `pruner: an oversized result stays in the context: ${failure.reason}`;
+      this.environment.tell({ text, type: "warning", once: true });
+    }
+  }
+
+  /** Has finished turns summarised while the agent works on, so that the flush that is to come finds it done. */
+  private prefetch(moment: Moment, messages: readonly AgentMessage[]): void {
+    const config = this.settings;
+    if (config.pruneOn === "on-demand" || config.batchingMode === "agent-message") return;
+    const summarizer = moment.summarizer(config);
+    if (summarizer.kind !== "model") return;
+    const options = { batchingMode: config.batchingMode, isProtected: this.protection(moment), unseenToo: true };
+    const pending = this.state.pending(messages, options);
+    if (config.pruneOn === "cache-aware") {
+      const question = this.condensingQuestion(moment, [...messages], pending, this.usage(moment, messages));
+      if (question.unpaid.length === 0 || !this.cache.summariesPay(question)) return;
+    }
+    this.flushes.prefetch({ pending, summarizer, config });
+  }
+
+  /** Flushes everything that has been seen where the context has grown too large; the next request waits for it. */
+  private flushIfOverBudget(moment: Moment, messages: readonly AgentMessage[]): void {
+    const { autoBudgetThreshold, budgetTurnDelta, autoBudgetTokens, pruneOn } = this.settings;
+    if (autoBudgetThreshold === null && budgetTurnDelta === null && autoBudgetTokens === null) return;
+    if (!this.budget.isDue(this.usage(moment, messages), lastReply(messages), this.settings)) return;
+    this.urgent = true;
+    // every-turn flushes the same results anyway.
+    if (pruneOn === "every-turn") this.mustFree = true;
+    else this.flushForBudget(moment, messages);
+  }
+
+  private flushForBudget(moment: Moment, messages: readonly AgentMessage[]): void {
+    this.budgetIsOpen = this.flushes.running;
+    if (this.budgetIsOpen) return;
+    const work = this.workIn(moment, this.ownMessages(messages), messages);
+    const pending = work.pending.filter((batch) => !batch.held);
+    if (pending.length === 0) {
+      const text = "pruner: context budget reached, but nothing that is finished is left to condense";
+      this.environment.tell({ text, type: "info", once: true });
+      this.urgent = false;
+      return;
+    }
+    const turns = pending.length === 1 ? "1 pending turn" : `${pending.length} pending turns`;
+    if (batchesToSummarize(pending, this.state.indexer, this.settings).length > 0) {
+      this.environment.tell({ text: `pruner: context budget reached — compacting ${turns}`, type: "info" });
+    }
+    this.unattended(this.flush(moment, { ...work, mustFree: true }));
+  }
+
+  /** Waits for a flush that a budget has forced, and for the one after it where that left something out. */
+  private async waitForBudget(moment: Moment, messages: readonly AgentMessage[]): Promise<void> {
+    if (!this.urgent) return;
+    await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
+    if (this.budgetIsOpen && !this.flushes.running) this.flushForBudget(moment, messages);
+    await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
+    if (!this.flushes.running) this.urgent = false;
+  }
+
+  private usage(moment: Moment, messages: readonly AgentMessage[]): ContextUsage | undefined {
+    return usageAsSent(moment.usage(), messages, this.state.plan(this.settings));
+  }
+
+  /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
+  private async flushIfDue(moment: Moment, messages: readonly AgentMessage[]): Promise<void> {
+    const mark = messages[flushMark(messages, this.settings)];
+    const isDigest = this.settings.summarizerModel === "none";
+    // On the older host a request may be about to leave while the end of the turn before it still flushes.
+    if (isDigest && this.flushes.running) await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
+    if (!mark || mark.timestamp === this.flushedMark || this.flushes.running) return;
+    this.flushedMark = mark.timestamp;
+    const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
+    const work = this.workIn(moment, this.ownMessages(upToMark), messages);
+    if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
+    const { mustFree } = this;
+    this.mustFree = false;
+    const done = this.flush(moment, { ...work, mustFree });
+    if (isDigest) await done;
+    else this.unattended(done);
+  }
+
+  /** Flushes where that costs less than to go on. Summaries that are ready are waited for, others are not. */
+  private async flushIfItPays(
+    moment: Moment,
+    messages: AgentMessage[],
+    usage: ContextUsage | undefined,
+  ): Promise<void> {
+    if (this.flushes.running) return;
+    const work = this.workIn(moment, this.ownMessages(messages), messages);
+    const config = this.settings;
+    const question = this.condensingQuestion(moment, messages, work.pending, usage);
+    const decision = this.cache.decide({ ...question, messages: work.messages });
+    if (!decision?.flush) return;
+    const { reason, savings, price, chains } = decision;
+    const request = { ...work, compactAll: chains, decision: { reason, savings, price } };
+    const done = this.flush(moment, request, settingsFor(decision, config));
+    this.unattended(done.then((report) => this.cache.flushed(report)));
+    if (question.summarizer.kind === "digest") await done;
+    else await this.flushes.settle(READY_WAIT_MS, moment.signal);
+  }
+
+  private condensingQuestion(
+    moment: Moment,
+    messages: AgentMessage[],
+    pending: readonly CapturedBatch[],
+    usage: ContextUsage | undefined,
+  ): CondensingQuestion {
+    const config = this.settings;
+    return {
+      messages,
+      pending,
+      unpaid: this.flushes.unasked(pending),
+      isProtected: this.protection(moment),
+      render: () => this.renderRequest(messages),
+      usage,
+      model: moment.model,
+      summarizer: moment.summarizer(config),
+      config,
+    };
+  }
+
+  /**
+   * The same conversation as the branch holds it, to the end of `messages`, since another extension may have changed the
+   * messages of a request: to their last reply where the branch lags behind, and `messages` themselves where it lacks that.
+   */
+  private ownMessages(messages: readonly AgentMessage[]): readonly AgentMessage[] {
+    const own = this.state.messages();
+    for (const last of [messages.at(-1), messages.findLast(isAssistant)]) {
+      const end = own.findLastIndex((message) => message.role === last?.role && message.timestamp === last.timestamp);
+      if (end >= 0) return end === own.length - 1 ? own : own.slice(0, end + 1);
+    }
+    return messages;
+  }
+
+  /** A model with a smaller window, or a session taken up with one: what does not fit is condensed before it is sent. */
+  private async fitIntoWindow(moment: Moment, messages: AgentMessage[]): Promise<void> {
+    const window = moment.model?.contextWindow;
+    if (window === undefined || window === this.fittedWindow) return;
+    const isSmaller = this.fittedWindow === undefined || window < this.fittedWindow;
+    if (isSmaller && !this.fits(moment, this.renderRequest(messages))) {
+      await this.freeSpace(moment, this.ownMessages(messages));
+      if (!this.fits(moment, this.renderRequest(messages))) {
+        const text = `pruner: the context is larger than the model's window of ${window} tokens. Use /compact.`;
+        this.environment.tell({ text, type: "warning", once: true });
+        return;
+      }
+    }
+    this.fittedWindow = window;
+  }
+
+  private fits({ model }: Moment, messages: readonly AgentMessage[]): boolean {
+    return fitsWindow(messages, model?.contextWindow);
+  }
+
+  /** Condenses all that has been seen with the digest, every closed chain too: a model would take too long now. */
+  private async freeSpace(moment: Moment, messages = this.state.messages()): Promise<void> {
+    await this.flushes.settle(SPACE_WAIT_MS, moment.signal);
+    if (this.flushes.running && !moment.signal?.aborted) {
+      this.flushes.cancel();
+      await this.flushes.settle(CANCEL_WAIT_MS, moment.signal);
+    }
+    if (this.flushes.running || this.flushes.isClosed) return;
+    const chainCompression = { ...this.settings.chainCompression, rollingWindow: 0 };
+    await this.flushes.start({
+      ...this.workIn(moment, messages),
+      summarizer: { kind: "digest" },
+      config: { ...this.settings, chainCompression },
+      isProtected: this.protection(moment),
+      compactAll: true,
+    });
+  }
+
+  private async flush(moment: Moment, work: FlushWork, config = this.settings): Promise<FlushReport> {
+    const summarizer = moment.summarizer(config);
+    const isProtected = this.protection(moment);
+    const flushing = this.flushes.start({ ...work, summarizer, config, isProtected });
+    this.environment.onChange();
+    const report = await flushing;
+    this.urgent = this.budgetIsOpen;
+    this.environment.onChange();
+    this.flushBehind(moment);
+    return report;
+  }
+
+  /** A trigger may have come while a flush was running. */
+  private flushBehind(moment: Moment): void {
+    if (this.flushes.isClosed || this.flushes.running || !this.settings.enabled) return;
+    this.state.sync();
+    const messages = this.state.messages();
+    if (this.budgetIsOpen) this.flushForBudget(moment, messages);
+    this.unattended(this.flushIfDue(moment, messages));
+  }
+
+  /** Nobody waits for this: an error in it must not end the process. */
+  private unattended(done: Promise<unknown>): void {
+    void done.catch((error: unknown) => this.environment.onError(error));
+  }
+
+  /** Told once for each chain. After a compaction it is expected that messages are gone. */
+  private chainUnresolved(blockId: string, reason: string): void {
+    if (this.state.branch.entries.some((entry) => entry.type === "compaction")) return;
+    this.recordDiagnostic({ kind: "chain-unresolved", detail: `${blockId}: ${reason}` });
+  }
+
+  private reportInvalid(): void {
+    for (const customType of this.state.indexer.takeInvalid()) {
+      this.recordDiagnostic({ kind: "invalid-entry", detail: customType });
+      const text = `pruner: ignored ${customType} entries of an unknown shape in this session`;
+      this.environment.tell({ text, type: "warning", once: true });
+    }
+  }
+}
+
+/** Timestamp (ms) of the last finished reply. */
+function lastReply(messages: readonly AgentMessage[]): number | undefined {
+  return messages.findLast(isAnswer)?.timestamp;
+}
