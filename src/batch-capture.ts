@@ -147,7 +147,10 @@ function captureWhere(
   let turnStart = Math.max(0, start - 1);
   while (turnStart > 0 && messages[turnStart]?.role !== "assistant") turnStart -= 1;
   const passed = resultKeys(messages.slice(turnStart, start));
-  const batches = turnsBetween(messages, turnStart, options.end).map((turn) => {
+  const isOpen = ({ toolCallId, timestamp }: ToolResultMessage) =>
+    !options.isDealtWith(occurrenceKey(toolCallId, timestamp));
+  const turns = turnsBetween(messages, turnStart, options.end).filter(({ toolResults }) => toolResults.some(isOpen));
+  const batches = turns.map((turn) => {
     const batch = captureBatch(turn);
     const toolCalls = batch.toolCalls.filter(
       (call) =>
@@ -179,8 +182,10 @@ export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySe
   const seen = new Set<string>();
   const repeated = new Set<string>();
   if (keys.size === 0) return repeated;
+  // The look at an id costs less than the making of a key.
+  const ids = new Set([...keys].flatMap((key) => [key, key.slice(0, Math.max(0, key.lastIndexOf("@")))]));
   for (const message of messages) {
-    if (!isToolResult(message)) continue;
+    if (!isToolResult(message) || !ids.has(message.toolCallId)) continue;
     const key = occurrenceKey(message.toolCallId, message.timestamp);
     if (!keys.has(key)) continue;
     if (seen.has(key)) repeated.add(key);

@@ -110,6 +110,7 @@ export async function prepareFlush(
     messages: deps.chains.messages,
     config,
     isRecovery: deps.isRecovery,
+    hasBlobs: indexer.hasBlobs,
     isSpilled: (key) => indexer.isSpilled(key),
     isAged: (key) => indexer.isAged(key),
     isHere: (name) => {

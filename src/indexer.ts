@@ -173,6 +173,11 @@ export class ToolCallIndexer {
     return calls.get(key)?.record.spillPath !== undefined || duplicates.get(key)?.eager === true;
   }
 
+  /** Some output of this file, whichever branch it stands on, was written to a blob. */
+  get hasBlobs(): boolean {
+    return this.file.hasBlobs;
+  }
+
   /** The record that answers for an occurrence, wherever in the file it stands; a repeat gives its original's. */
   getRecord(key: string): ToolCallRecord | undefined {
     return this.file.originalOf(key)?.record;

@@ -224,6 +224,9 @@ test("a provider that keeps prompts for an hour is asked no sooner", async () =>
   process.env.PI_CACHE_RETENTION = "long";
   try {
     const played = session();
+    const cost = PRICE_PROFILES.get("anthropic-5m")?.rates;
+    const model = { provider: "p", id: "main", api: "openai-completions", contextWindow: 200_000, cost };
+    Object.assign(played.host, { model });
     await play(played, COSTLY());
     wait(50 * MINUTE);
     expect(await stubs(played)).toBe(0);

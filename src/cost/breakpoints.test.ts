@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { CacheBreakpoints } from "./breakpoints.js";
+import { markOf } from "./prompt-marks.js";
 
 const user = (text: string, timestamp: number): AgentMessage => ({ role: "user", content: text, timestamp });
 
@@ -11,7 +12,7 @@ function result(text: string, timestamp: number): AgentMessage {
 
 function after(...prompts: AgentMessage[][]): number[] {
   const ends = new CacheBreakpoints();
-  for (const prompt of prompts) ends.requestLeaves(prompt);
+  for (const prompt of prompts) ends.requestLeaves(prompt.map(markOf));
   return [...ends.lengths];
 }
 
@@ -37,7 +38,7 @@ test("so does a message that is gone, or another one in its place", () => {
 
 test("none is left of a cache that is cold", () => {
   const ends = new CacheBreakpoints();
-  ends.requestLeaves(second);
+  ends.requestLeaves(second.map(markOf));
   ends.clear();
   expect([...ends.lengths]).toEqual([]);
 });

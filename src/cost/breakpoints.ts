@@ -1,15 +1,13 @@
 /** Cache breakpoints: which ends of earlier prompts the next one still holds. Some providers find nothing else. */
-import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isSameMark, type Mark, markOf } from "./prompt-tokens.js";
+import { isSameMark, type Mark } from "./prompt-marks.js";
 
 /** Follows the requests of one session. */
 export class CacheBreakpoints {
   private marks: readonly Mark[] = [];
   private ends: readonly number[] = [];
 
-  /** @param rendered the messages of a request as they are sent */
-  requestLeaves(rendered: readonly AgentMessage[]): void {
-    const marks = rendered.map(markOf);
+  /** @param marks of its messages as they are sent */
+  requestLeaves(marks: readonly Mark[]): void {
     const change = this.marks.findIndex((mark, i) => !isSameMark(mark, marks[i]));
     const common = change < 0 ? this.marks.length : change;
     this.ends = [...this.ends.filter((end) => end <= common), marks.length];

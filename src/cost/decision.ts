@@ -74,18 +74,36 @@ function decide(
 export interface BranchProgress extends SessionProgress {
   /** `provider/id` of the model that gave the last finished reply. */
   model: string | undefined;
+  /** When it came, ms. */
+  lastReplyAt: number | undefined;
   /** The host has compacted the context behind that reply. */
   compacted: boolean;
 }
 
-/** Reads the progress from the entries of a branch, root first. @param lifetimeMs how long the provider keeps a prompt */
-export function progressOf(branch: readonly SessionEntry[], lifetimeMs: number): BranchProgress {
-  const progress = { userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 };
-  let model: string | undefined;
-  let lastReply: number | undefined;
-  let compacted = false;
-  for (const entry of branch) {
-    if (entry.type === "compaction") compacted = true;
+/** A branch without entries. */
+export const NO_PROGRESS: BranchProgress = {
+  userTurns: 0,
+  requests: 0,
+  coldRequests: 0,
+  requestsThisTurn: 0,
+  model: undefined,
+  lastReplyAt: undefined,
+  compacted: false,
+};
+
+/**
+ * Reads the progress from the entries of a branch, root first.
+ * @param lifetimeMs how long the provider keeps a prompt
+ * @param before the progress up to these entries
+ */
+export function progressOf(
+  entries: readonly SessionEntry[],
+  lifetimeMs: number,
+  before: BranchProgress = NO_PROGRESS,
+): BranchProgress {
+  const progress = { ...before };
+  for (const entry of entries) {
+    if (entry.type === "compaction") progress.compacted = true;
     if (entry.type !== "message") continue;
     const { message } = entry;
     if (message.role === "user") {
@@ -94,13 +112,14 @@ export function progressOf(branch: readonly SessionEntry[], lifetimeMs: number):
     }
     if (!isAnswer(message)) continue;
     const by = `${message.provider}/${message.model}`;
-    const isCold = compacted || by !== model || (lastReply !== undefined && message.timestamp - lastReply > lifetimeMs);
-    if (progress.requests > 0 && isCold) progress.coldRequests += 1;
+    const { compacted, model, lastReplyAt } = progress;
+    const isLate = lastReplyAt !== undefined && message.timestamp - lastReplyAt > lifetimeMs;
+    if (progress.requests > 0 && (compacted || by !== model || isLate)) progress.coldRequests += 1;
     progress.requests += 1;
     progress.requestsThisTurn += 1;
-    model = by;
-    lastReply = message.timestamp;
-    compacted = false;
+    progress.model = by;
+    progress.lastReplyAt = message.timestamp;
+    progress.compacted = false;
   }
-  return { ...progress, model, compacted };
+  return progress;
 }

@@ -44,7 +44,7 @@ export interface ForecastConfig
   /** Share of an output's tokens that its summary has. */
   summaryShare: number;
   /** Tokens of the message at an index of the prompt; estimated anew where this is missing. */
-  tokensAt?(message: AgentMessage, index: number): number;
+  tokensAt?(rendered: readonly AgentMessage[], index: number): number;
   /** Missing where any common beginning of two prompts is found. */
   lookback?: Lookback;
 }
@@ -206,10 +206,9 @@ function clearedByChain(
   let relocated = 0;
   for (let i = start; i < end; i++) {
     const message = rendered[i];
-    if (!message) continue;
-    const tokens = tokensAt(message, i, config);
+    const tokens = tokensAt(rendered, i, config);
     before += tokens;
-    if (!isToolResult(message)) continue;
+    if (!message || !isToolResult(message)) continue;
     if (kept.has(occurrenceKey(message.toolCallId, message.timestamp))) relocated += tokens;
     else summaries += Math.max(0, Math.min(tokens - STUB_TOKENS, STUB_TOKENS + tokens * config.summaryShare));
   }
@@ -227,15 +226,13 @@ function keptBehind(
   if (start < 0) return 0;
   const end = Math.max(start, lastAnswerIndex(rendered));
   let tokens = 0;
-  for (let i = start; i < end; i++) {
-    const message = rendered[i];
-    if (message) tokens += tokensAt(message, i, config);
-  }
+  for (let i = start; i < end; i++) tokens += tokensAt(rendered, i, config);
   return Math.max(0, tokens - clearedTokens);
 }
 
-function tokensAt(message: AgentMessage, index: number, config: ForecastConfig): number {
-  return config.tokensAt ? config.tokensAt(message, index) : estimateMessageTokens(message);
+function tokensAt(rendered: readonly AgentMessage[], index: number, config: ForecastConfig): number {
+  const message = rendered[index];
+  return config.tokensAt ? config.tokensAt(rendered, index) : message ? estimateMessageTokens(message) : 0;
 }
 
 /**

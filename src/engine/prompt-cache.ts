@@ -4,15 +4,17 @@ import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import type { Protection } from "../capture/protection.js";
 import { CacheBreakpoints } from "../cost/breakpoints.js";
 import {
+  type BranchProgress,
   type CondensingDecision,
   type CondensingSituation,
   decideCondensing,
+  NO_PROGRESS,
   progressOf,
   summariesPay,
 } from "../cost/decision.js";
 import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer, SUMMARY_SHARE } from "../cost/forecast.js";
 import { DEFAULT_PROFILE, isCacheCold } from "../cost/prices.js";
-import { PromptTokens } from "../cost/prompt-tokens.js";
+import { PromptMarks } from "../cost/prompt-marks.js";
 import { compressibleRanges } from "../flush/chains.js";
 import { type CondensedCounts, hasCondensed } from "../flush.js";
 import type { CapturedBatch, ContextPruneConfig } from "../types.js";
@@ -39,7 +41,8 @@ export class PromptCache {
   /** ms; `undefined` where this process has sent none, as after a resume. */
   private lastRequestAt: number | undefined;
   private readonly breakpoints = new CacheBreakpoints();
-  private readonly tokens = new PromptTokens();
+  private readonly marks = new PromptMarks();
+  private progress: ProgressFold | undefined;
   /** What the last flush that was decided here was to work on, and the one of which nothing came. */
   private subject: string | undefined;
   private fruitless: string | undefined;
@@ -54,7 +57,7 @@ export class PromptCache {
   /** @param rendered its messages as they are sent */
   requestLeaves(rendered: readonly AgentMessage[], model: SessionModel | undefined): void {
     this.lastRequestAt = this.clock.now();
-    if (model?.cache.lookbackBlocks !== undefined) this.breakpoints.requestLeaves(rendered);
+    if (model?.cache.lookbackBlocks !== undefined) this.breakpoints.requestLeaves(this.marks.of(rendered));
   }
 
   /** A flush that was decided here is done: one of which nothing came is not tried again. */
@@ -89,7 +92,7 @@ export class PromptCache {
     return {
       ...config,
       summaryShare: shareOf(summarizer),
-      tokensAt: (message, index) => this.tokens.at(message, index),
+      tokensAt: (rendered, index) => this.marks.tokensAt(rendered, index),
       lookback: blocks === undefined ? undefined : { blocks, ends: this.breakpoints.lengths },
     };
   }
@@ -99,7 +102,7 @@ export class PromptCache {
     forecastConfig: ForecastConfig,
   ): CondensingSituation {
     const lifetimeMs = model?.cache.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
-    const { model: lastModel, compacted, ...progress } = progressOf(this.state.branch.entries, lifetimeMs);
+    const { model: lastModel, compacted, ...progress } = this.progressOf(lifetimeMs);
     const modelChanged = model !== undefined && lastModel !== model.name;
     const { lastRequestAt } = this;
     const cacheIsCold = isCacheCold({ now: this.clock.now(), lastRequestAt, lifetimeMs, modelChanged, compacted });
@@ -114,6 +117,25 @@ export class PromptCache {
       usage,
     };
   }
+
+  /** Each entry of the branch is looked at once, until the leaf moves. */
+  private progressOf(lifetimeMs: number): BranchProgress {
+    const { moves, branch } = this.state;
+    const known = this.progress;
+    const goesOn = known && known.moves === moves && known.lifetimeMs === lifetimeMs;
+    const fold = goesOn ? known : { moves, lifetimeMs, entries: 0, progress: NO_PROGRESS };
+    const progress = progressOf(branch.entries.slice(fold.entries), lifetimeMs, fold.progress);
+    this.progress = { moves, lifetimeMs, entries: branch.entries.length, progress };
+    return progress;
+  }
+}
+
+/** How far a branch has come, as of a number of its entries. */
+interface ProgressFold {
+  moves: number;
+  lifetimeMs: number;
+  entries: number;
+  progress: BranchProgress;
 }
 
 function shareOf(summarizer: Summarizer): number {

@@ -45,7 +45,8 @@ export class RenderMemo {
     const rest = start === 0 ? messages : messages.slice(start);
     // A clock that has been set back: keys and times may name messages on both sides.
     if (start > 0 && earliest(rest) <= this.settledUntil()) return pruneMessages(messages, plan, options);
-    const settledIds = new Set(this.segments.flatMap(({ chains }) => chains.map(({ entry }) => entry.blockId)));
+    const settledIds = new Set<string>();
+    for (const { chains } of this.segments) for (const { entry } of chains) settledIds.add(entry.blockId);
     const chains = settledIds.size === 0 ? plan.chains : plan.chains.filter((c) => !settledIds.has(c.entry.blockId));
     const tail = pruneMessages(rest, { ...plan, chains }, options);
     if (start === 0) return tail;
@@ -62,8 +63,13 @@ export class RenderMemo {
     if (!this.plan || changedFrom !== undefined) this.segments.length = changedFrom ?? 0;
     this.plan = plan;
     let index = 0;
-    const other = this.segments.findIndex(({ marks }) => marks.some((mark) => !isMarked(messages[index++], mark)));
-    if (other >= 0) this.segments.length = other;
+    for (const [i, { marks }] of this.segments.entries()) {
+      for (const mark of marks) {
+        if (isMarked(messages[index++], mark)) continue;
+        this.segments.length = i;
+        return;
+      }
+    }
   }
 
   /** Extends what is known to the last closing reply that the model has gone on from. */
@@ -94,7 +100,9 @@ export class RenderMemo {
   }
 
   private settledCount(): number {
-    return this.segments.reduce((sum, { marks }) => sum + marks.length, 0);
+    let count = 0;
+    for (const { marks } of this.segments) count += marks.length;
+    return count;
   }
 
   private settledUntil(): number {

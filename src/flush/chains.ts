@@ -186,6 +186,7 @@ function backfill(
     const kept = new Set(range.protectedOccurrenceKeys);
     return range.occurrenceKeys.filter((key) => !kept.has(key) && !deps.isSummarized(key));
   });
+  if (keys.length === 0) return;
   for (const batch of captureOccurrences(messages, new Set(keys))) {
     const members = batch.toolCalls.map((call) => memberOf(call, deps.isRecovery));
     const { turnIndex, timestamp } = batch;

@@ -55,6 +55,7 @@ function judgeUnanswered(messages: AgentMessage[], options: Partial<AgeingInput>
   return judgeAge({
     messages: deepFreeze(messages),
     config: CONFIG,
+    hasBlobs: true,
     isRecovery: ({ toolName }) => toolName === QUERY_TOOL_NAME || toolName === "blob",
     isSpilled: () => false,
     isAged: () => false,

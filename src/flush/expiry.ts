@@ -4,7 +4,7 @@
  * and written into its frontier, never against the live tail, so that the prompt stays stable until the next flush.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import { describeCall } from "../digest/describe.js";
 import { argumentSavings } from "../render/arguments.js";
 import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "../transcript/messages.js";
@@ -25,6 +25,8 @@ export interface AgeingInput {
   config: Pick<ContextPruneConfig, "purgeErrors" | "condenseArgs" | "recoveryGraceTurns">;
   /** A read of something that had been condensed. */
   isRecovery(call: { toolName: string; args: Record<string, unknown> }): boolean;
+  /** Some output of the session stands in a blob; without one there is nothing to read again or to purge. */
+  hasBlobs: boolean;
   /** The result went to a blob before any flush, so that no flush of its own begins an epoch. */
   isSpilled(key: string): boolean;
   /** An earlier frontier has said so already. */
@@ -34,22 +36,25 @@ export interface AgeingInput {
 }
 
 /** The calls and outputs of `messages` that have had their turns by now. */
-export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHere }: AgeingInput): Ageing {
+export function judgeAge({ messages, config, isRecovery, hasBlobs, isSpilled, isAged, isHere }: AgeingInput): Ageing {
   const ageing: Ageing = { purgedOccurrenceKeys: [], pointers: [] };
   const { purgeErrors, condenseArgs, recoveryGraceTurns } = config;
   const seen = lastAnswerIndex(messages);
   let turns = messages.filter((message) => message.role === "user").length;
-  const pairing = new CallPairing();
+  const turn = new LastTurn();
   for (const [i, message] of messages.entries()) {
     if (message.role === "user") turns -= 1;
-    if (isAssistant(message)) pairing.open(message);
+    if (isAssistant(message)) turn.opens(message);
     if (!isToolResult(message)) continue;
-    const args = pairing.take(message.toolCallId)?.arguments ?? {};
+    turn.isAnswered(message);
+    const { toolName } = message;
+    if (!message.isError && toolName !== QUERY_TOOL_NAME && !hasBlobs) continue;
     const key = occurrenceKey(message.toolCallId, message.timestamp);
     // What the model has not answered yet is left to the next flush, since the render would take it in the midst of an epoch.
     if (i > seen || isAged(key)) continue;
-    if (isRecovery({ toolName: message.toolName, args })) {
-      const isLasting = message.toolName !== QUERY_TOOL_NAME || asked(args).every(isHere);
+    const args = turn.argumentsOfLast();
+    if (isRecovery({ toolName, args })) {
+      const isLasting = toolName !== QUERY_TOOL_NAME || asked(args).every(isHere);
       if (turns >= recoveryGraceTurns && isLasting) ageing.pointers.push(...pointerFor(message, args, key));
     } else if (message.isError) {
       const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
@@ -59,6 +64,28 @@ export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHe
     }
   }
   return ageing;
+}
+
+/** The latest assistant message and its results. Which call a result answers is worked out only where it is asked. */
+class LastTurn {
+  private message: AssistantMessage | undefined;
+  private readonly answered: string[] = [];
+
+  opens(message: AssistantMessage): void {
+    this.message = message;
+    this.answered.length = 0;
+  }
+
+  isAnswered({ toolCallId }: ToolResultMessage): void {
+    this.answered.push(toolCallId);
+  }
+
+  argumentsOfLast(): Record<string, unknown> {
+    const pairing = new CallPairing();
+    if (this.message) pairing.open(this.message);
+    const calls = this.answered.map((id) => pairing.take(id));
+    return calls.at(-1)?.arguments ?? {};
+  }
 }
 
 function pointerFor(message: ToolResultMessage, args: Record<string, unknown>, key: string): RecoveryPointer[] {

@@ -27,6 +27,8 @@ export class FileLedger implements CallLookup {
   private readonly chainsByName = new Map<string, ChainCompressionEntry>();
   private readonly invalidTypes = new Set<string>();
   private highestBlock = 0;
+  /** Some record's text stands in a blob. */
+  hasBlobs = false;
 
   /** Takes in entries in the order of the file; those that are known already change nothing. */
   learn(entries: readonly OwnEntry[]): void {
@@ -112,6 +114,7 @@ export class FileLedger implements CallLookup {
     const { occurrenceKey: key } = call;
     const known = this.calls.get(key);
     if (known) return known;
+    if (call.record.spillPath !== undefined) this.hasBlobs = true;
     const shortId = this.refsWithoutRecord.get(key) ?? call.shortId;
     this.refsWithoutRecord.delete(key);
     const first = shortId === call.shortId ? call : { ...call, shortId };

@@ -84,7 +84,7 @@ export class BranchLedger implements CommittedState {
   private staged: OwnEntry[] = [];
   /** Occurrences that they deal with; made when it is asked for. */
   private stagedKeys: Set<string> | undefined;
-  /** First calls by content hash; made when a flush asks for one, and given up when it has been committed. */
+  /** First calls by content hash; made when a flush first asks for one. */
   private byHash: Map<string, IndexedCall> | undefined;
 
   constructor(private readonly lookup: CallLookup) {}
@@ -162,7 +162,6 @@ export class BranchLedger implements CommittedState {
     for (const own of this.staged) this.commitEntry(own);
     this.staged = [];
     this.stagedKeys = undefined;
-    this.byHash = undefined;
     this.frontier = frontier;
     for (const key of frontier.skippedOccurrenceKeys ?? []) this.skipped.add(key);
     for (const key of frontier.purgedOccurrenceKeys ?? []) {
