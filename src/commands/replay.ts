@@ -7,24 +7,15 @@ import { promisify } from "node:util";
 import { formatSetting, SETTINGS } from "../config.js";
 import type { ContextPruneConfig } from "../types.js";
 import { settingValue } from "../ui/settings-model.js";
-import { type CommandInput, type CommandResult, info, type Subcommand, warning } from "./types.js";
+import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/pi-condense.mjs", import.meta.url));
 /** Milliseconds; sessions of thousands of requests take a minute. */
 const LIMIT_MS = 10 * 60_000;
 const MAX_OUTPUT_BYTES = 1_000_000;
 
-export const replayCommands: readonly Subcommand[] = [
-  {
-    name: "replay",
-    usage: "",
-    help: "Tell what this session would have cost raw, and with these settings",
-    run: replay,
-  },
-];
-
 /** Runs the command line in a process of its own, so that the host goes on meanwhile. */
-async function replay({ pruner, host }: CommandInput): Promise<CommandResult> {
+export async function replay({ pruner, host }: CommandInput): Promise<CommandResult> {
   const file = host.session.getSessionFile();
   if (file === undefined || !existsSync(file)) {
     return warning("There is nothing to replay: this session has no file yet.");

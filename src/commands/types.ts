@@ -17,15 +17,18 @@ export interface CommandInput {
   args: string;
 }
 
+/** What has been typed behind a subcommand, and the names of the models that can summarise. */
+export type CompletionInput = Pick<CommandInput, "pruner" | "args"> & { models?: readonly string[] };
+
 /** One subcommand of `/pruner`. */
 export interface Subcommand {
   name: string;
-  /** What may follow the name, as the usage line shows it; empty for nothing. */
-  usage: string;
+  /** What may follow the name, as the usage line shows it; absent where nothing may. */
+  usage?: string;
   /** One line of help. */
   help: string;
   /** Completions of what follows the name. */
-  complete?(input: Pick<CommandInput, "pruner" | "args"> & { models?: readonly string[] }): AutocompleteItem[];
+  complete?(input: CompletionInput): AutocompleteItem[];
   run(input: CommandInput): Promise<CommandResult> | CommandResult;
 }
 
@@ -44,4 +47,23 @@ export const NO_SESSION: CommandResult = { message: "The pruner could not read t
 
 export function failure(error: unknown): CommandResult {
   return { message: error instanceof Error ? error.message : String(error), type: "error" };
+}
+
+/** Completions that are shown as what they stand for. */
+export function completions(values: readonly string[]): AutocompleteItem[] {
+  return values.map((value) => ({ value, label: value }));
+}
+
+/**
+ * A notice where there is a user interface. Without one the host has no place for the answers of commands, and standard
+ * output belongs to the reply or to the protocol, so they go to standard error. Never throws.
+ */
+export function answer({ ui }: Pick<HostSnapshot, "ui">, { message, type }: CommandResult): void {
+  if (message === "") return;
+  try {
+    if (ui) ui.notify(message, type);
+    else process.stderr.write(`${message}\n`);
+  } catch {
+    // The session has been replaced, or nobody reads standard error.
+  }
 }
