@@ -21,6 +21,7 @@ export interface ValueEditorOptions {
 /** An input above the choices that fit what is typed. */
 export class ValueEditor implements Component, Focusable {
   focused = true;
+  readonly title: string;
   private readonly input = new Input();
   private list: SelectList;
   private matching: readonly SettingPreset[];
@@ -30,6 +31,7 @@ export class ValueEditor implements Component, Focusable {
 
   constructor(private readonly options: ValueEditorOptions) {
     const { setting, current, choices } = options;
+    this.title = setting.label;
     this.matching = choices;
     this.list = this.listOf(choices);
     const at = choices.findIndex(({ value }) => formatSetting(setting.key, current) === canonical(setting.key, value));
@@ -43,9 +45,12 @@ export class ValueEditor implements Component, Focusable {
   }
 
   render(width: number): string[] {
-    const { theme } = this.options.stage;
+    const { setting, stage } = this.options;
+    const { theme } = stage;
     this.input.focused = this.focused;
     return [
+      ...wrapped(theme.fg("muted", setting.help), width),
+      "",
       ...this.input.render(width),
       "",
       ...(this.matching.length > 0 ? this.list.render(width) : []),
