@@ -1,9 +1,8 @@
 /** `/pruner settings`, `/pruner tree` and `/pruner context`: screens in a terminal, text elsewhere. */
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
 import { formatSetting, SETTINGS } from "../config.js";
-import { contextChart } from "../ui/context-chart.js";
+import { ContextScreen, contextChart } from "../ui/context-chart.js";
 import { contextShares } from "../ui/context-model.js";
-import { ContextScreen } from "../ui/context-screen.js";
 import { PLAIN } from "../ui/paint.js";
 import { settingValue } from "../ui/settings-model.js";
 import { SettingsScreen } from "../ui/settings-screen.js";

@@ -5,8 +5,8 @@ import type { HostSnapshot } from "../host/host.js";
 import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
 import { grouped } from "../text/text.js";
+import { tokensOfChars } from "../transcript/tokens.js";
 import type { ContextPruneConfig, PruneOn, StatsEntryData } from "../types.js";
-import { tokensOf } from "../ui/paint.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";
 import { type CommandResult, info, NO_SESSION } from "./types.js";
 
@@ -53,7 +53,7 @@ function overview({ config, ...status }: PrunerStatus): string[] {
   const unseen = status.unseenResults > 0 ? ` Not answered yet: ${count(status.unseenResults, "result")}.` : "";
   return [
     `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
-    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOf(saved))} tokens).`,
+    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOfChars(saved))} tokens).`,
     `Chains compressed: ${grouped(status.chains)}.`,
     `${pending}${size}.${unseen}`,
   ];

@@ -1,11 +1,7 @@
 /** Cutting and flattening tool text, and numbers in texts. Lengths are UTF-16 code units; nothing here splits a surrogate pair. */
+import { stripVTControlCharacters } from "node:util";
 
-const ESC = String.fromCharCode(27);
-const BEL = String.fromCharCode(7);
-/** Colours and cursor moves, and titles or hyperlinks. */
-export const ANSI = new RegExp(`${ESC}\\[[0-9;?]*[ -/]*[@-~]|${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
 const BLANKS = /[\s\p{Cc}]+/gu;
-const LONE_SURROGATE = /\p{Surrogate}/gu;
 
 /** Like `String.slice` for non-negative bounds, moved inwards where a bound would split a surrogate pair. */
 export function sliceText(text: string, start: number, end: number): string {
@@ -33,12 +29,12 @@ export function cutStart(text: string, max: number): string {
 
 /** The text with every lone surrogate replaced, as an encoder would do it. */
 export function wellFormed(text: string): string {
-  return text.replace(LONE_SURROGATE, "\uFFFD");
+  return text.toWellFormed();
 }
 
 /** One well-formed line without escape sequences and control characters, runs of blanks collapsed; any length. */
 export function flatten(text: string): string {
-  return wellFormed(text.replace(ANSI, "").replace(BLANKS, " ")).trim();
+  return wellFormed(stripVTControlCharacters(text).replace(BLANKS, " ")).trim();
 }
 
 /** `flatten` and `cut` in one; looks only at as much of the text as can matter. */

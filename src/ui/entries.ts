@@ -5,8 +5,7 @@ import { type Component, Markdown } from "@mariozechner/pi-tui";
 import { count } from "../digest/room.js";
 import { readOwnEntry } from "../session/entries.js";
 import { CUSTOM_TYPE_SUMMARY } from "../types.js";
-import { fit, type Paint } from "./paint.js";
-import { readable } from "./readable.js";
+import { fit, type Paint, readable } from "./paint.js";
 
 type EntryRenderer = (
   entry: Parameters<typeof readOwnEntry>[0],
