@@ -1,6 +1,10 @@
 /** Cutting and flattening tool text, and numbers in texts. Lengths are UTF-16 code units; nothing here splits a surrogate pair. */
 import { stripVTControlCharacters } from "node:util";
 
+const ESC = String.fromCharCode(27);
+const BEL = String.fromCharCode(7);
+/** A window's title or a hyperlink's target. */
+const OPERATING_COMMAND = new RegExp(`${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
 const BLANKS = /[\s\p{Cc}]+/gu;
 
 /** Like `String.slice` for non-negative bounds, moved inwards where a bound would split a surrogate pair. */
@@ -32,9 +36,14 @@ export function wellFormed(text: string): string {
   return text.toWellFormed();
 }
 
+/** The text without escape sequences. Node's own function leaves most of a window's title. */
+export function withoutEscapes(text: string): string {
+  return stripVTControlCharacters(text.replace(OPERATING_COMMAND, ""));
+}
+
 /** One well-formed line without escape sequences and control characters, runs of blanks collapsed; any length. */
 export function flatten(text: string): string {
-  return wellFormed(stripVTControlCharacters(text).replace(BLANKS, " ")).trim();
+  return wellFormed(withoutEscapes(text).replace(BLANKS, " ")).trim();
 }
 
 /** `flatten` and `cut` in one; looks only at as much of the text as can matter. */

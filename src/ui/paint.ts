@@ -1,7 +1,7 @@
 /** Colours, numbers and frames of everything that is drawn. */
-import { stripVTControlCharacters } from "node:util";
 import type { Theme } from "@mariozechner/pi-coding-agent";
 import { truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@mariozechner/pi-tui";
+import { withoutEscapes } from "../text/text.js";
 
 export type Color = Parameters<Theme["fg"]>[0];
 
@@ -84,7 +84,7 @@ export function windowStart(selected: number, size: number, total: number): numb
 
 /** The text without escapes and control characters, which must not reach the terminal; tabs become blanks. */
 export function readable(text: string): string {
-  return stripVTControlCharacters(text)
+  return withoutEscapes(text)
     .replace(/\t/g, "   ")
     .replace(/\r\n?/g, "\n")
     .replace(/[^\P{Cc}\n]/gu, "");
