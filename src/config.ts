@@ -265,6 +265,8 @@ export const {
   parse: parseSetting,
   check: checkSetting,
   format: formatSetting,
+  read: settingValue,
+  changes: changedSettings,
 } = SETTINGS_TABLE;
 
 /** Presets of a time limit, by their labels: `10 s`, `3 min`. */

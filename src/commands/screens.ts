@@ -1,10 +1,9 @@
 /** `/pruner settings`, `/pruner tree` and `/pruner context`: screens in a terminal, text elsewhere. */
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
-import { formatSetting, SETTINGS } from "../config.js";
+import { formatSetting, SETTINGS, settingValue } from "../config.js";
 import { ContextScreen, contextChart } from "../ui/context-chart.js";
 import { contextShares } from "../ui/context-model.js";
 import { PLAIN } from "../ui/paint.js";
-import { settingValue } from "../ui/settings-model.js";
 import { SettingsScreen } from "../ui/settings-screen.js";
 import { showScreen } from "../ui/terminal.js";
 import { condensedTree } from "../ui/tree-model.js";

@@ -1,8 +1,8 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS } from "../config.js";
+import { formatSetting, parseSetting, SETTINGS, settingValue } from "../config.js";
 import type { Setting } from "../settings/rows.js";
-import { cacheNote, changeSetting, settingNamed, settingValue } from "../ui/settings-model.js";
+import { cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 
 /** Shows or changes the setting called `name` (in any case); `undefined` where the table has none of that name. */

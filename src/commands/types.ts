@@ -2,6 +2,7 @@
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
+import { reasonOf } from "../text/text.js";
 
 /** One sentence for the user, and how it is meant. */
 export interface CommandResult {
@@ -46,7 +47,7 @@ export const SHOWN: CommandResult = Object.freeze({ message: "", type: "info" })
 export const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
 
 export function failure(error: unknown): CommandResult {
-  return { message: error instanceof Error ? error.message : String(error), type: "error" };
+  return { message: reasonOf(error), type: "error" };
 }
 
 /** Completions that are shown as what they stand for. */

@@ -1,5 +1,6 @@
 /** Which ends of earlier prompts the next one still holds: some providers find nothing else in their cache. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { jsonSize } from "../text/json.js";
 
 /** What a message of a prompt is known again by. */
 interface Mark {
@@ -34,17 +35,9 @@ export class PromptEnds {
 }
 
 function markOf(message: AgentMessage): Mark {
-  return { timestamp: message.timestamp, size: "content" in message ? sizeOf(message.content) : 0 };
+  return { timestamp: message.timestamp, size: "content" in message ? jsonSize(message.content) : 0 };
 }
 
 function isSame(mark: Mark, other: Mark | undefined): boolean {
   return mark.timestamp === other?.timestamp && mark.size === other.size;
-}
-
-function sizeOf(value: unknown): number {
-  if (typeof value === "string") return value.length;
-  if (typeof value !== "object" || value === null) return 1;
-  let size = 1;
-  for (const part of Object.values(value)) size += sizeOf(part);
-  return size;
 }

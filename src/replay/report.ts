@@ -1,7 +1,5 @@
 /** A replay as a table for a terminal. */
-import { formatSetting, SETTINGS } from "../config.js";
-import type { SettingValue } from "../settings/rows.js";
-import { isRecord } from "../text/json.js";
+import { changedSettings } from "../config.js";
 import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
 
 /** A report with the name of its variant. */
@@ -85,20 +83,6 @@ export function renderSummary(sessions: readonly (NamedReport & { file: string }
   const header = ["session", "requests", "raw cost", "cost", "of raw", "raw peak", "peak"];
   const rows = sessions.map(({ file, report }) => line(file, report));
   return [...layOut([header, ...rows, line("all", total)]), ""].join("\n");
-}
-
-/** The settings of a variant that are not the shipped ones. */
-export function changedSettings(settings: ReportSettings): string[] {
-  return SETTINGS.flatMap(({ key, default: shipped }) => {
-    const value = valueAt(settings, key.split("."));
-    return JSON.stringify(value) === JSON.stringify(shipped) ? [] : [`${key}=${formatSetting(key, value)}`];
-  });
-}
-
-function valueAt(group: unknown, [name = "", ...rest]: readonly string[]): SettingValue {
-  const value = isRecord(group) ? group[name] : undefined;
-  // Settings come out of the table and hold its kinds of values only.
-  return rest.length === 0 ? ((value ?? null) as SettingValue) : valueAt(value, rest);
 }
 
 /** The settings of a variant and how its summaries are made, in a sentence. */

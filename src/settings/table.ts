@@ -127,6 +127,27 @@ export function defineSettings<Config>(root: string, rows: SettingRows<Config>) 
     return setting && checkValue(setting, value).ok ? formatValue(value) : shown(value);
   }
 
+  /** The value that `config` has under a (dotted) key. */
+  function read(config: Readonly<Config>, key: string): SettingValue {
+    let value: unknown = config;
+    for (const name of key.split(".")) value = isRecord(value) ? value[name] : undefined;
+    // Settings come out of the table and hold its kinds of values only.
+    return (value ?? null) as SettingValue;
+  }
+
+  /** What differs from the defaults, as `key=value`; `parse` reads the values again. */
+  function changes(config: Readonly<Config>): string[] {
+    return settings.flatMap(({ key, default: shipped }) => {
+      const text = format(key, read(config, key));
+      return text === format(key, shipped) ? [] : [`${key}=${text}`];
+    });
+  }
+
+  /** The defaults with checked values, by (dotted) key, laid over them; the last one of a key counts. */
+  function withValues(values: Iterable<readonly [key: string, value: SettingValue]>): Config {
+    return nested<Config>(new Map([...defaults, ...values]));
+  }
+
   return Object.freeze({
     settings,
     defaults: deepFreeze(nested<Config>(defaults)),
@@ -135,6 +156,9 @@ export function defineSettings<Config>(root: string, rows: SettingRows<Config>) 
     parse,
     check,
     format,
+    read,
+    changes,
+    withValues,
   });
 }
 

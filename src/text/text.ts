@@ -55,6 +55,11 @@ export function oneLine(text: string, max: number): string {
   return cut(end < text.length ? `${flat}…` : flat, max);
 }
 
+/** What an error says, whatever has been thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** A whole number with its digits in groups of three, whatever the locale of the process. */
 export function grouped(value: number): string {
   return value.toLocaleString("en-US");
