@@ -117,8 +117,8 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, 
     ),
     dedupByContentHash: onOff(
       true,
-      "Merge repeats",
-      "Replace a tool result that repeats an earlier one byte for byte by a pointer to it.",
+      "Merge duplicates",
+      "Replace a tool result that duplicates an earlier one byte for byte by a pointer to it.",
     ),
     protectedTools: list(
       [],
@@ -209,18 +209,18 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, 
       "One summariser call joins the summaries of a compressed chain that has two or more.",
     ),
   }),
-  ...section("Oversized output and budgets", {
+  ...section("Spilled output and budgets", {
     spillThreshold: integer(
       65_536,
       { min: 4_096, max: 1_000_000_000, presets: [16_384, 65_536, 262_144, 1_000_000] },
-      "Oversized result",
+      "Spill from",
       "Characters from which a single result is written to a file at once and stands as a preview.",
     ),
     spillPreviewBytes: integer(
       2_048,
       { max: 65_536, presets: [512, 2_048, 8_192] },
       "Preview",
-      "Bytes of such a result that stay in the context.",
+      "Bytes of a spilled result that stay in the context.",
     ),
     autoBudgetThreshold: fraction(
       AUTO_BUDGET_PRESETS.filter(({ value }) => value !== "0").map(({ value, label }) => [value, label]),

@@ -53,7 +53,7 @@ function overview({ config, ...status }: PrunerStatus): string[] {
   const unseen = status.unseenResults > 0 ? ` Not answered yet: ${count(status.unseenResults, "result")}.` : "";
   return [
     `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
-    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOfChars(saved))} tokens).`,
+    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "duplicate")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOfChars(saved))} tokens).`,
     `Chains compressed: ${grouped(status.chains)}.`,
     `${pending}${size}.${unseen}`,
   ];

@@ -11,7 +11,7 @@ export type SettingGroup =
   | "Summaries"
   | "What is condensed"
   | "Chains"
-  | "Oversized output and budgets"
+  | "Spilled output and budgets"
   | "What you see";
 
 /** A value worth offering: the text that `parseSetting` takes, and what to call it. */
