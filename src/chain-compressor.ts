@@ -1,6 +1,6 @@
 /** Which chains are compressed, what is recorded of them, and the text that stands for them. */
 import { neutralizeMarks } from "./chain-range-prune.js";
-import { cut, oneLine, wellFormed } from "./text/text.js";
+import { cut, evenShare, oneLine, wellFormed } from "./text/text.js";
 import type { ChainCompressionConfig, ChainCompressionEntry, ChainRange } from "./types.js";
 
 /** Characters of summaries in one body: about 600 tokens, a tenth of what a chain of a few file reads costs raw. */
@@ -168,19 +168,11 @@ function headLines(lines: readonly string[], max: number): string[] {
   return max === 0 ? [] : cut(lines.join("\n"), max).split("\n");
 }
 
-/** Characters that each summary may take: short ones are whole, the longer ones share what is left evenly. */
+/** Characters that each summary may take; where that is short, the earliest get none. */
 function shareRoom(lengths: readonly number[]): number[] {
-  const room = lengths.map(() => 0);
-  const asking = [...lengths.entries()]
-    .filter(([, length]) => length > 0)
-    .slice(-Math.floor(MAX_SUMMARY_CHARS / MIN_CALL_SUMMARY_CHARS))
-    .sort(([, a], [, b]) => a - b);
-  let left = MAX_SUMMARY_CHARS;
-  for (const [position, [index, length]] of asking.entries()) {
-    const share = Math.min(MAX_CALL_SUMMARY_CHARS, Math.floor(left / (asking.length - position)));
-    const taken = Math.min(share, length);
-    room[index] = taken;
-    left -= taken;
-  }
-  return room;
+  const asking = [...lengths.keys()].filter((i) => lengths[i]);
+  const latest = asking.slice(-Math.floor(MAX_SUMMARY_CHARS / MIN_CALL_SUMMARY_CHARS));
+  const wanted = latest.map((i) => lengths[i] ?? 0);
+  const share = evenShare(wanted, MAX_SUMMARY_CHARS, MAX_CALL_SUMMARY_CHARS);
+  return lengths.map((_, i) => (latest.includes(i) ? share : 0));
 }

@@ -1,7 +1,6 @@
 /** Finds compressed chains in the messages of a request, and says which of the messages go. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
-import { jsonSize } from "../text/json.js";
 import {
   contentChars,
   hasSpeech,
@@ -16,6 +15,7 @@ import {
   toolCallsOf,
 } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
+import { jsonSize } from "../transcript/tokens.js";
 import type { ChainCompressionEntry } from "../types.js";
 
 /** A chain as far as it takes to find it. */

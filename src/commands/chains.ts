@@ -1,8 +1,7 @@
 /** `/pruner compact`, `/pruner decompress` and `/pruner recompress`. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { count } from "../digest/room.js";
 import type { ChainListing } from "../runtime.js";
-import { cut, grouped, oneLine } from "../text/text.js";
+import { count, cut, grouped, oneLine } from "../text/text.js";
 import { flushByHand } from "./flush.js";
 import { type CommandInput, type CommandResult, type CompletionInput, info, NO_SESSION, warning } from "./types.js";
 

@@ -1,7 +1,7 @@
 /** `/pruner now`, and what it has in common with `/pruner compact`. */
 
-import { count } from "../digest/room.js";
 import { chooseSummarizer } from "../host/models.js";
+import { count } from "../text/text.js";
 import { flushWithProgress } from "../ui/progress.js";
 import { describeReport } from "./report.js";
 import { answer, type CommandInput, type CommandResult, failure, NO_SESSION, SHOWN, warning } from "./types.js";

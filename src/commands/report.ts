@@ -1,8 +1,7 @@
 /** The sentence that tells what a flush has done. */
 
-import { count } from "../digest/room.js";
 import type { FlushReport } from "../flush.js";
-import { grouped } from "../text/text.js";
+import { count, grouped } from "../text/text.js";
 import { type CommandResult, info, warning } from "./types.js";
 
 /** How a report is told. */

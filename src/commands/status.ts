@@ -1,10 +1,9 @@
 /** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. And `/pruner stats`. */
 import type { CondensingDecision } from "../cost/decision.js";
-import { count } from "../digest/room.js";
 import type { HostSnapshot } from "../host/host.js";
 import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
-import { grouped } from "../text/text.js";
+import { count, grouped } from "../text/text.js";
 import { tokensOfChars } from "../transcript/tokens.js";
 import type { ContextPruneConfig, PruneOn, StatsEntryData } from "../types.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";

@@ -1,6 +1,6 @@
 /** Which ends of earlier prompts the next one still holds: some providers find nothing else in their cache. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { jsonSize } from "../text/json.js";
+import { jsonSize } from "../transcript/tokens.js";
 
 /** What a message of a prompt is known again by. */
 interface Mark {

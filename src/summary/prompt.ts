@@ -1,7 +1,7 @@
 /** What the summariser is asked. The wording lives here and nowhere else. */
 
 import { describeOutcome } from "../digest/describe.js";
-import { oneLine } from "../text/text.js";
+import { evenShare, oneLine } from "../text/text.js";
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
 import { fitText, tokensOf } from "./window.js";
 
@@ -87,14 +87,11 @@ export function buildRangeRequest(summaries: readonly string[], maxTokens: numbe
 
 /** Tokens for each text, `most` at most: what short texts leave over goes to the long ones. */
 function shareRoom(texts: readonly string[], room: number, most = MAX_OUTPUT_TOKENS): number {
-  const sizes = texts.map((text) => tokensOf(text, most)).sort((a, b) => a - b);
-  let left = Math.max(0, room);
-  for (const [i, size] of sizes.entries()) {
-    const share = Math.floor(left / (sizes.length - i));
-    if (size > share) return Math.min(share, most);
-    left -= size;
-  }
-  return most;
+  return evenShare(
+    texts.map((text) => tokensOf(text, most)),
+    room,
+    most,
+  );
 }
 
 /** What a call was, without its number and its output. */

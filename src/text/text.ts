@@ -55,6 +55,20 @@ export function oneLine(text: string, max: number): string {
   return cut(end < text.length ? `${flat}…` : flat, max);
 }
 
+/**
+ * The most that each of `sizes` may take so that all fit into `room`: short ones are whole, and what they leave over goes
+ * to the long ones evenly. `most` at most.
+ */
+export function evenShare(sizes: readonly number[], room: number, most: number): number {
+  let left = Math.max(0, room);
+  for (const [i, size] of [...sizes].sort((a, b) => a - b).entries()) {
+    const share = Math.floor(left / (sizes.length - i));
+    if (Math.min(size, most) > share) return share;
+    left -= Math.min(size, most);
+  }
+  return most;
+}
+
 /** What an error says, whatever has been thrown. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
@@ -63,6 +77,11 @@ export function reasonOf(error: unknown): string {
 /** A whole number with its digits in groups of three, whatever the locale of the process. */
 export function grouped(value: number): string {
   return value.toLocaleString("en-US");
+}
+
+/** "1 match", "2 matches". */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${grouped(n)} ${n === 1 ? one : many}`;
 }
 
 /** Whether a line says anything: rulers and blank lines do not. Looks at its first 400 characters. */

@@ -106,3 +106,13 @@ function blockTokens(block: { type: string }): number {
   const name = "name" in block && typeof block.name === "string" ? block.name : "";
   return CALL_TOKENS + estimateTextTokens(name) + estimateTextTokens(JSON.stringify(block.arguments) ?? "");
 }
+
+/** About the length of the value as JSON, without making it: large arguments are not copied to be measured. */
+export function jsonSize(value: unknown): number {
+  if (typeof value === "string") return value.length + 2;
+  if (Array.isArray(value)) return value.reduce((sum: number, element) => sum + jsonSize(element) + 1, 1);
+  if (typeof value !== "object" || value === null) return 4;
+  let size = 1;
+  for (const [key, field] of Object.entries(value)) size += key.length + 4 + jsonSize(field);
+  return size;
+}

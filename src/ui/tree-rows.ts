@@ -1,5 +1,5 @@
 /** The lines of the tree of what is condensed. */
-import { count } from "../digest/room.js";
+import { count } from "../text/text.js";
 import { fit, type Paint, padded, saving, short } from "./paint.js";
 import type { CallNode, GroupNode } from "./tree-model.js";
 

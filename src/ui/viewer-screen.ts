@@ -1,6 +1,6 @@
 /** A summary and the original that it stands for, to be scrolled through. */
 import { type Component, Markdown, type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
-import { count } from "../digest/room.js";
+import { count } from "../text/text.js";
 import { framed, readable, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 
