@@ -31,10 +31,8 @@ export interface SettingRow<Value = SettingValue> {
   /** Values worth offering; all of them where there are few. */
   readonly presets: readonly SettingPreset[];
   readonly group: SettingGroup;
-  /** Two or three words for a list of settings. */
-  readonly label: string;
-  /** One line that says what the setting does. */
-  readonly help: string;
+  readonly label: About[0];
+  readonly help: About[1];
 }
 
 /** A row with its (dotted) key. */
@@ -59,6 +57,12 @@ export type SettingRows<Config> = {
 /** A preset as a table writes it: a value whose label follows from it, or the text and a label of its own. */
 type Offer = number | string | readonly [value: string, label: string];
 
+/** Labels by the text that a person types. */
+type Labels = Readonly<Record<string, string>>;
+
+/** Two or three words for a list of settings, and one line that says what the setting does. */
+type About = [label: string, help: string];
+
 /** The numbers of a row: bounds are included, and `presets` are the texts that a person types. */
 interface Range {
   min?: number;
@@ -72,104 +76,85 @@ export function section<Rows extends Readonly<Record<string, SettingRow>>>(group
 }
 
 /** A switch. */
-export function onOff(value: boolean, label: string, help: string): SettingRow<boolean> {
-  const presets = [preset(["on", "On"]), preset(["off", "Off"])];
+export function onOff(value: boolean, ...about: About): SettingRow<boolean> {
   const expected = { inFile: "true or false", asText: "on or off" };
-  return { kind: "boolean", schema: Type.Boolean(), default: value, expected, presets, ...shownAs(label, help) };
+  return rowOf("boolean", Type.Boolean(), value, expected, { on: "On", off: "Off" }, about);
 }
 
 /** A whole number from `min` (0 by default) to `max`. */
-export function integer(value: number, range: Range, label: string, help: string): SettingRow<number> {
-  const { min: minimum = 0, max: maximum } = range;
-  const expected = `a whole number from ${grouped(minimum)} to ${grouped(maximum)}`;
-  return {
-    kind: "integer",
-    schema: Type.Integer({ minimum, maximum }),
-    default: value,
-    expected: { inFile: expected, asText: expected },
-    presets: range.presets.map(preset),
-    ...shownAs(label, help),
-  };
+export function integer(value: number, { min = 0, max, presets }: Range, ...about: About): SettingRow<number> {
+  const expected = `a whole number from ${grouped(min)} to ${grouped(max)}`;
+  return rowOf("integer", Type.Integer({ minimum: min, maximum: max }), value, expected, presets, about);
 }
 
 /** A whole number from `min` to `max`, or `null` for off, which is the default. `min` is above 0: 0 is read as off. */
-export function optionalInteger(range: Range, label: string, help: string): SettingRow<number | null> {
-  return optional(integer(0, range, label, help));
+export function optionalInteger(range: Range, ...about: About): SettingRow<number | null> {
+  return optional(integer(0, range, ...about));
 }
 
 /** A share above 0 and up to 1, or `null` for off, which is the default. 0 is read as off. */
-export function fraction(presets: readonly Offer[], label: string, help: string): SettingRow<number | null> {
-  const expected = "a number above 0 and up to 1 (0.8 for 80%)";
-  return optional({
-    kind: "fraction",
-    schema: Type.Number({ exclusiveMinimum: 0, maximum: 1 }),
-    default: 0,
-    expected: { inFile: expected, asText: expected },
-    presets: presets.map(preset),
-    ...shownAs(label, help),
-  });
+export function fraction(shares: readonly number[], ...about: About): SettingRow<number | null> {
+  const presets = shares.map((share): Offer => [String(share), `${Math.round(share * 100)}%`]);
+  const schema = Type.Number({ exclusiveMinimum: 0, maximum: 1 });
+  return optional(rowOf("fraction", schema, 0, "a number above 0 and up to 1 (0.8 for 80%)", presets, about));
 }
 
 /** One of a few names. `choices` gives every name its label. */
 export function choice<Name extends string>(
   value: NoInfer<Name>,
   choices: Readonly<Record<Name, string>>,
-  label: string,
-  help: string,
+  ...about: About
 ): SettingRow<Name> {
   const names = Object.keys(choices);
-  return {
-    kind: "enum",
-    schema: Type.Enum(names),
-    default: value,
-    expected: { inFile: `one of ${names.map((name) => `"${name}"`).join(", ")}`, asText: `one of ${names.join(", ")}` },
-    presets: Object.entries<string>(choices).map(preset),
-    ...shownAs(label, help),
-  };
+  const inFile = `one of ${names.map((name) => `"${name}"`).join(", ")}`;
+  return rowOf("enum", Type.Enum(names), value, { inFile, asText: `one of ${names.join(", ")}` }, choices, about);
 }
 
 /** Text that fits `pattern`; `expected` says in words what that is. */
 export function text(
   value: string,
-  { pattern, expected, presets }: { pattern: RegExp; expected: string; presets: readonly Offer[] },
-  label: string,
-  help: string,
+  { pattern, expected, presets }: { pattern: RegExp; expected: string; presets: Labels },
+  ...about: About
 ): SettingRow<string> {
-  return {
-    kind: "string",
-    schema: Type.String({ pattern }),
-    default: value,
-    expected: { inFile: expected, asText: expected },
-    presets: presets.map(preset),
-    ...shownAs(label, help),
-  };
+  return rowOf("string", Type.String({ pattern }), value, expected, presets, about);
 }
 
 /** A list of names or patterns, none of them empty. */
-export function list(value: string[], presets: readonly Offer[], label: string, help: string): SettingRow<string[]> {
-  return {
-    kind: "list",
-    schema: Type.Array(Type.String({ pattern: /\S/ })),
-    default: value,
-    expected: { inFile: "a list of names", asText: "a list of names separated by commas, or none" },
-    presets: presets.map(preset),
-    ...shownAs(label, help),
-  };
+export function list(value: string[], presets: readonly Offer[], ...about: About): SettingRow<string[]> {
+  const expected = { inFile: "a list of names", asText: "a list of names separated by commas, or none" };
+  return rowOf("list", Type.Array(Type.String({ pattern: /\S/ })), value, expected, presets, about);
 }
 
 function optional(row: SettingRow<number>): SettingRow<number | null> {
   const { inFile, asText } = row.expected;
   const expected = { inFile: `${inFile}, or null for off`, asText: `${asText}, or off` };
-  const presets = [preset(["off", "Off (default)"]), ...row.presets];
+  const presets = [presetOf(["off", "Off (default)"]), ...row.presets];
   return { ...row, schema: Type.Union([row.schema, Type.Null()]), default: null, expected, presets };
 }
 
-/** `section` gives the rows their group. */
-function shownAs(label: string, help: string): Pick<SettingRow, "group" | "label" | "help"> {
-  return { group: "General", label, help };
+function rowOf<Value>(
+  kind: SettingRow["kind"],
+  schema: TSchema,
+  value: Value,
+  expected: string | SettingRow["expected"],
+  presets: readonly Offer[] | Labels,
+  [label, help]: About,
+): SettingRow<Value> {
+  const offers: readonly Offer[] = Array.isArray(presets) ? presets : Object.entries<string>(presets as Labels);
+  return {
+    kind,
+    schema,
+    default: value,
+    expected: typeof expected === "string" ? { inFile: expected, asText: expected } : expected,
+    presets: offers.map(presetOf),
+    // `section` says which it is.
+    group: "General",
+    label,
+    help,
+  };
 }
 
-function preset(offer: Offer): SettingPreset {
+function presetOf(offer: Offer): SettingPreset {
   if (typeof offer === "number") return { value: String(offer), label: grouped(offer) };
   return typeof offer === "string" ? { value: offer, label: offer } : { value: offer[0], label: offer[1] };
 }

@@ -14,7 +14,7 @@ interface SampleConfig {
 const sample = defineSettings<SampleConfig>("contextPrune", {
   enabled: onOff(true, "Enabled", "Help."),
   names: list([], [], "Names", "Help."),
-  share: fraction([["0.8", "80%"]], "Share", "Help."),
+  share: fraction([0.8], "Share", "Help."),
   cap: optionalInteger({ min: 2, max: 1000, presets: [] }, "Cap", "Help."),
   "chainCompression.enabled": onOff(true, "On", "Help."),
   "chainCompression.rollingWindow": integer(3, { min: 1, max: 50, presets: [] }, "Window", "Help."),
