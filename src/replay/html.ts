@@ -1,9 +1,9 @@
 /** A replay as one self-contained page: its figures, and how context and cost went. */
+import { readFileSync } from "node:fs";
 import { grouped } from "../text/text.js";
 import { escapeHtml, renderChart, renderLanes, type Series } from "./chart.js";
 import type { CostMeter } from "./costs.js";
 import type { ReplayReport } from "./figures.js";
-import { SCRIPT, STYLE } from "./page-parts.js";
 import type { Replay, VariantRun } from "./replay.js";
 import { describeCalibration, describePrices, describeVariant, type NamedReport } from "./report.js";
 
@@ -32,7 +32,8 @@ export function renderPage(title: string, replay: Replay, reports: readonly Name
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escapeHtml(title)}</title>
-<style>${STYLE}</style>
+<style>
+${part("page.css")}</style>
 </head>
 <body>
 <h1>${escapeHtml(title)}</h1>
@@ -45,10 +46,16 @@ ${table(reports, unit)}
 ${sentences.map((sentence) => `<p>${escapeHtml(sentence)}</p>`).join("\n")}
 <script type="application/json" id="report">${json(data.length === 1 ? data[0] : data)}</script>
 <script type="application/json" id="series">${json(seriesData(runs, unit, [tokens, costs]))}</script>
-<script>${SCRIPT}</script>
+<script>
+${part("page.js")}</script>
 </body>
 </html>
 `;
+}
+
+/** Style and script stand in files of their own; the page holds them whole. */
+function part(name: string): string {
+  return readFileSync(new URL(name, import.meta.url), "utf8");
 }
 
 function seriesOf({ name, meter }: VariantRun, values: number[]): Series {
