@@ -1,7 +1,7 @@
 /** What the summariser is asked. The wording lives here and nowhere else. */
 
 import { describeOutcome } from "../digest/describe.js";
-import { evenShare, oneLine } from "../text/text.js";
+import { oneLine, shareRoom } from "../text/text.js";
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
 import { fitText, tokensOf } from "./window.js";
 
@@ -71,8 +71,8 @@ export function buildSummaryRequest(batch: CapturedBatch, maxTokens: number): Su
   const heads = batch.toolCalls.map(headOf);
   const outputs = batch.toolCalls.map((call) => neutralise(call.resultText));
   const framed = heads.reduce((sum, head) => sum + FRAME_TOKENS + tokensOf(head), 0);
-  const share = shareRoom(outputs, maxTokens - tokensOf(BATCH_PROMPT) - framed);
-  const calls = heads.map((head, i) => `[${i + 1}] ${head}\n${fence(fitText(outputs[i] ?? "", share))}`);
+  const fitted = fitAll(outputs, maxTokens - tokensOf(BATCH_PROMPT) - framed);
+  const calls = heads.map((head, i) => `[${i + 1}] ${head}\n${fence(fitted[i] ?? "")}`);
   return { systemPrompt: BATCH_PROMPT, text: calls.join("\n\n") };
 }
 
@@ -81,17 +81,15 @@ export function buildRangeRequest(summaries: readonly string[], maxTokens: numbe
   const room = maxTokens - tokensOf(RANGE_PROMPT);
   const each = summaries.length * (FRAME_TOKENS + MIN_NOTE_TOKENS) <= room;
   const notes = (each ? summaries : [summaries.join("\n")]).map(neutralise);
-  const share = shareRoom(notes, room - notes.length * FRAME_TOKENS, room);
-  return { systemPrompt: RANGE_PROMPT, text: notes.map((note) => fence(fitText(note, share))).join("\n\n") };
+  const fitted = fitAll(notes, room - notes.length * FRAME_TOKENS, room);
+  return { systemPrompt: RANGE_PROMPT, text: fitted.map(fence).join("\n\n") };
 }
 
-/** Tokens for each text, `most` at most: what short texts leave over goes to the long ones. */
-function shareRoom(texts: readonly string[], room: number, most = MAX_OUTPUT_TOKENS): number {
-  return evenShare(
-    texts.map((text) => tokensOf(text, most)),
-    room,
-    most,
-  );
+/** The texts, cut to heads and tails so that all of them have at most `room` tokens, and each `most`. */
+function fitAll(texts: readonly string[], room: number, most = MAX_OUTPUT_TOKENS): string[] {
+  const sizes = texts.map((text) => Math.ceil(tokensOf(text, most)));
+  const shares = shareRoom(sizes, room, most);
+  return texts.map((text, i) => fitText(text, shares[i] ?? 0));
 }
 
 /** What a call was, without its number and its output. */

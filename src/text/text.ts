@@ -55,18 +55,16 @@ export function oneLine(text: string, max: number): string {
   return cut(end < text.length ? `${flat}…` : flat, max);
 }
 
-/**
- * The most that each of `sizes` may take so that all fit into `room`: short ones are whole, and what they leave over goes
- * to the long ones evenly. `most` at most.
- */
-export function evenShare(sizes: readonly number[], room: number, most: number): number {
+/** What each of `sizes` may take of `room`, `most` at most: short ones are whole, the longer ones share what is left evenly. */
+export function shareRoom(sizes: readonly number[], room: number, most: number): number[] {
+  const shares = sizes.map(() => 0);
   let left = Math.max(0, room);
-  for (const [i, size] of [...sizes].sort((a, b) => a - b).entries()) {
-    const share = Math.floor(left / (sizes.length - i));
-    if (Math.min(size, most) > share) return share;
-    left -= Math.min(size, most);
+  for (const [position, [index, size]] of [...sizes.entries()].sort(([, a], [, b]) => a - b).entries()) {
+    const share = Math.min(size, most, Math.floor(left / (sizes.length - position)));
+    shares[index] = share;
+    left -= share;
   }
-  return most;
+  return shares;
 }
 
 /** What an error says, whatever has been thrown. */
