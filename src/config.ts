@@ -19,6 +19,8 @@ import {
 import { defineSettings } from "./settings/table.js";
 import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.js";
 
+export type { Setting, SettingPreset, SettingValue } from "./settings/rows.js";
+
 /** Name of the object in pi's `settings.json` that holds all of these settings. */
 export const SETTINGS_ROOT = "contextPrune";
 

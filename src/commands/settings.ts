@@ -1,7 +1,6 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS, settingValue } from "../config.js";
-import type { Setting } from "../settings/rows.js";
+import { formatSetting, parseSetting, SETTINGS, type Setting, settingValue } from "../config.js";
 import { cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 

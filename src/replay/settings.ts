@@ -1,6 +1,5 @@
 /** The settings that a variant of a replay runs under. */
-import { SETTINGS_TABLE } from "../config.js";
-import type { SettingValue } from "../settings/rows.js";
+import { SETTINGS_TABLE, type SettingValue } from "../config.js";
 import type { ContextPruneConfig } from "../types.js";
 import { ReplayInputError } from "./session-file.js";
 

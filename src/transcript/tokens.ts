@@ -116,3 +116,27 @@ export function jsonSize(value: unknown): number {
   for (const [key, field] of Object.entries(value)) size += key.length + 4 + jsonSize(field);
   return size;
 }
+
+/**
+ * Tokens that a UTF-16 code unit is taken for, on the high side, so that what is fitted does fit: words; digits, which
+ * some models read one by one; capitals and signs, of which hashes and base64 are full; anything beyond Latin letters.
+ */
+const WORD_TOKENS = 0.4;
+const SIGN_TOKENS = 0.6;
+const DIGIT_TOKENS = 1;
+const OTHER_TOKENS = 1.6;
+
+/** Most tokens that a text has; counted no further than `enough`. */
+export function mostTokens(text: string, enough = Number.POSITIVE_INFINITY): number {
+  let tokens = 0;
+  for (let i = 0; i < text.length && tokens <= enough; i++) tokens += mostTokensOfUnit(text.charCodeAt(i));
+  return tokens;
+}
+
+/** Most tokens that one UTF-16 code unit is taken for. */
+export function mostTokensOfUnit(unit: number): number {
+  if (unit >= END_OF_LATIN) return OTHER_TOKENS;
+  if ((unit >= 0x61 && unit <= 0x7a) || unit === 0x20 || unit === 0x0a) return WORD_TOKENS;
+  if (unit >= 0x30 && unit <= 0x39) return DIGIT_TOKENS;
+  return SIGN_TOKENS;
+}

@@ -1,8 +1,7 @@
 /** Reading, changing and explaining single settings, for the commands and the settings screen. */
-import { formatSetting, SETTINGS, type SettingKey, settingValue } from "../config.js";
+import { formatSetting, SETTINGS, type Setting, type SettingKey, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import type { Setting, SettingValue } from "../settings/rows.js";
 import { reasonOf } from "../text/text.js";
 
 /** What a change of a setting does to the provider's prompt cache, where it does anything. */

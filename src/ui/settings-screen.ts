@@ -1,9 +1,8 @@
 /** Every setting of the table with its help; changes are saved and applied at once. */
 import { fuzzyFilter, Input, matchesKey, type SettingItem, SettingsList } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS, settingValue } from "../config.js";
+import { formatSetting, parseSetting, SETTINGS, type Setting, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import type { Setting, SettingValue } from "../settings/rows.js";
 import { modelChoices, modelFacts } from "./model-facts.js";
 import { framed } from "./paint.js";
 import { type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";

@@ -1,7 +1,6 @@
 /** Choosing a value from a list or typing one, with errors in place. */
 import { type Component, type Focusable, fuzzyFilter, Input, SelectList } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting } from "../config.js";
-import type { Setting, SettingPreset, SettingValue } from "../settings/rows.js";
+import { formatSetting, parseSetting, type Setting, type SettingPreset, type SettingValue } from "../config.js";
 import { type Paint, wrapped } from "./paint.js";
 import type { Stage } from "./terminal.js";
 
