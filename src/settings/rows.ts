@@ -68,6 +68,8 @@ interface Range {
   min?: number;
   max: number;
   presets: readonly Offer[];
+  /** What "off" is called, where the number can be off. */
+  off?: string;
 }
 
 /** Rows that stand under one heading. */
@@ -89,7 +91,7 @@ export function integer(value: number, { min = 0, max, presets }: Range, ...abou
 
 /** A whole number from `min` to `max`, or `null` for off, which is the default. `min` is above 0: 0 is read as off. */
 export function optionalInteger(range: Range, ...about: About): SettingRow<number | null> {
-  return optional(integer(0, range, ...about));
+  return optional(integer(0, range, ...about), range.off);
 }
 
 /** A share above 0 and up to 1, or `null` for off, which is the default. 0 is read as off. */
@@ -125,10 +127,10 @@ export function list(value: string[], presets: readonly Offer[], ...about: About
   return rowOf("list", Type.Array(Type.String({ pattern: /\S/ })), value, expected, presets, about);
 }
 
-function optional(row: SettingRow<number>): SettingRow<number | null> {
+function optional(row: SettingRow<number>, off = "Off (default)"): SettingRow<number | null> {
   const { inFile, asText } = row.expected;
   const expected = { inFile: `${inFile}, or null for off`, asText: `${asText}, or off` };
-  const presets = [presetOf(["off", "Off (default)"]), ...row.presets];
+  const presets = [presetOf(["off", off]), ...row.presets];
   return { ...row, schema: Type.Union([row.schema, Type.Null()]), default: null, expected, presets };
 }
 
