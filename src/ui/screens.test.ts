@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { initTheme, type Theme } from "@mariozechner/pi-coding-agent";
@@ -200,7 +201,7 @@ describe("the settings screen", () => {
     type(screen, "smallest");
     press(screen, "enter", "escape");
     expect(stage.closed).toBe(false);
-    expect(screen.render(100).join("\n")).toContain("→ Smallest batch");
+    expect(stripVTControlCharacters(screen.render(100).join("\n"))).toContain("→ Smallest batch");
     press(screen, "escape");
     expect(stage.closed).toBe(true);
   });

@@ -1,4 +1,5 @@
 /** Every setting of the table with its help; changes are saved and applied at once. */
+import { getSettingsListTheme } from "@mariozechner/pi-coding-agent";
 import { fuzzyFilter, Input, matchesKey, type SettingItem, SettingsList } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, SETTINGS, type Setting, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
@@ -132,7 +133,7 @@ export class SettingsScreen implements Screen {
     const facts = key === "summarizerModel" ? modelFacts(this.pruner.settings.summarizerModel, this.host) : undefined;
     const outcome = this.outcome?.key === key ? this.outcome : undefined;
     return [
-      theme.fg("dim", `${group}: ${help} (${key}, default: ${formatSetting(key, setting.default)})`),
+      `${group}: ${help} (${key}, default: ${formatSetting(key, setting.default)})`,
       ...(facts ? [theme.fg("muted", facts)] : []),
       ...(note ? [theme.fg("warning", note)] : []),
       ...(outcome?.type === "info" ? [theme.fg("success", `Saved: ${outcome.message}`)] : []),
@@ -145,21 +146,20 @@ export class SettingsScreen implements Screen {
   }
 
   private listOf(items: Item[]): SettingsList {
-    const { theme, close, rows } = this.stage;
-    const look = {
-      label: (text: string, selected: boolean) => (selected ? theme.fg("accent", text) : text),
-      value: (text: string, selected: boolean) => theme.fg(selected ? "accent" : "muted", text),
-      description: (text: string) => text,
-      cursor: theme.fg("accent", "→ "),
-      hint: (text: string) => theme.fg("dim", text),
-    };
+    const { close, rows } = this.stage;
     const onChange = (key: string, shown: string) => {
       const setting = SETTINGS.find((candidate) => candidate.key === key);
       const preset = setting?.presets.find(({ value }) => withMeaning(setting, value) === shown);
       const parsed = preset && parseSetting(key, preset.value);
       if (parsed?.ok) this.change(key, parsed.value);
     };
-    return new SettingsList(items, Math.max(MIN_LIST_ROWS, rows() - ROWS_AROUND), look, onChange, close);
+    return new SettingsList(
+      items,
+      Math.max(MIN_LIST_ROWS, rows() - ROWS_AROUND),
+      getSettingsListTheme(),
+      onChange,
+      close,
+    );
   }
 }
 

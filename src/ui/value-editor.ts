@@ -1,7 +1,8 @@
 /** Choosing a value from a list or typing one, with errors in place. */
+import { getSelectListTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, type Focusable, fuzzyFilter, Input, SelectList } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, type Setting, type SettingPreset, type SettingValue } from "../config.js";
-import { type Paint, wrapped } from "./paint.js";
+import { wrapped } from "./paint.js";
 import type { Stage } from "./terminal.js";
 
 const MAX_CHOICES = 8;
@@ -97,7 +98,7 @@ export class ValueEditor implements Component, Focusable {
 
   private listOf(choices: readonly SettingPreset[]): SelectList {
     const items = choices.map(({ value, label }) => ({ value, label: value, description: label }));
-    return new SelectList(items, MAX_CHOICES, selectTheme(this.options.stage.theme), {
+    return new SelectList(items, MAX_CHOICES, getSelectListTheme(), {
       minPrimaryColumnWidth: 12,
       maxPrimaryColumnWidth: 36,
     });
@@ -108,14 +109,4 @@ export class ValueEditor implements Component, Focusable {
 function canonical(key: string, text: string): string {
   const parsed = parseSetting(key, text);
   return parsed.ok ? formatSetting(key, parsed.value) : text;
-}
-
-function selectTheme(paint: Paint): ConstructorParameters<typeof SelectList>[2] {
-  return {
-    selectedPrefix: (text) => paint.fg("accent", text),
-    selectedText: (text) => paint.fg("accent", text),
-    description: (text) => paint.fg("muted", text),
-    scrollInfo: (text) => paint.fg("muted", text),
-    noMatch: (text) => paint.fg("muted", text),
-  };
 }
