@@ -1,7 +1,7 @@
 /** pi-condense: condenses finished tool output in the context that pi sends, and keeps every original recoverable. */
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { answer } from "./src/commands/answer.js";
 import { completeCommand, runCommand } from "./src/commands/index.js";
+import { answer } from "./src/commands/types.js";
 import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host/host.js";
 import { createQueryTool } from "./src/query-tool.js";
 import { Pruner } from "./src/runtime.js";

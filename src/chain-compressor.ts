@@ -1,6 +1,6 @@
 /** Which chains are compressed, what is recorded of them, and the text that stands for them. */
 import { neutralizeMarks } from "./chain-range-prune.js";
-import { cut, oneLine, wellFormed } from "./text/text.js";
+import { cut, oneLine, shareRoom, wellFormed } from "./text/text.js";
 import type { ChainCompressionConfig, ChainCompressionEntry, ChainRange } from "./types.js";
 
 /** Characters of summaries in one body: about 600 tokens, a tenth of what a chain of a few file reads costs raw. */
@@ -135,7 +135,7 @@ export function buildChainBody(
   if (whole.length > 0) return [...headLines(whole, MAX_SUMMARY_CHARS), ...lines].join("\n");
 
   const summaries = calls.map((call) => textLines(neutralize(call.summary)));
-  const room = shareRoom(summaries.map((summary) => summary.join("\n").length));
+  const room = summaryRoom(summaries.map((summary) => summary.join("\n").length));
   return lines
     .flatMap((line, i) => [line, ...headLines(summaries[i] ?? [], room[i] ?? 0).map((text) => `  ${text}`)])
     .join("\n");
@@ -168,19 +168,10 @@ function headLines(lines: readonly string[], max: number): string[] {
   return max === 0 ? [] : cut(lines.join("\n"), max).split("\n");
 }
 
-/** Characters that each summary may take: short ones are whole, the longer ones share what is left evenly. */
-function shareRoom(lengths: readonly number[]): number[] {
-  const room = lengths.map(() => 0);
-  const asking = [...lengths.entries()]
-    .filter(([, length]) => length > 0)
-    .slice(-Math.floor(MAX_SUMMARY_CHARS / MIN_CALL_SUMMARY_CHARS))
-    .sort(([, a], [, b]) => a - b);
-  let left = MAX_SUMMARY_CHARS;
-  for (const [position, [index, length]] of asking.entries()) {
-    const share = Math.min(MAX_CALL_SUMMARY_CHARS, Math.floor(left / (asking.length - position)));
-    const taken = Math.min(share, length);
-    room[index] = taken;
-    left -= taken;
-  }
-  return room;
+/** Characters that each summary may take; where that is short, the earliest get none. */
+function summaryRoom(lengths: readonly number[]): number[] {
+  const asking = [...lengths.keys()].filter((i) => lengths[i]);
+  const latest = new Set(asking.slice(-Math.floor(MAX_SUMMARY_CHARS / MIN_CALL_SUMMARY_CHARS)));
+  const wanted = lengths.map((length, i) => (latest.has(i) ? length : 0));
+  return shareRoom(wanted, MAX_SUMMARY_CHARS, MAX_CALL_SUMMARY_CHARS);
 }

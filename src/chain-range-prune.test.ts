@@ -13,7 +13,6 @@ import { detectChains } from "./chain-detector.js";
 import {
   applyChainCompressions,
   buildSyntheticChainMessage,
-  chainSavings,
   neutralizeMarks,
   type RenderedChain,
 } from "./chain-range-prune.js";
@@ -479,30 +478,33 @@ describe("nothing grows", () => {
   const small = (chars: number) => [user(1), turn(2, ["a"]), result(3, "a", "x".repeat(chars)), reply(9)];
   const named = chain({ droppedToolCallIds: ["a"], droppedOccurrenceKeys: ["a@3"] });
 
-  test("a chain is compressed only where its message is shorter than what it replaces", () => {
-    const worth = (chars: number) => chainSavings(small(chars), [named]).get("b7") ?? 0;
+  const isCompressed = (messages: AgentMessage[]) => apply(messages, [named]).rendered.length < messages.length;
+  /** The first length of the result from which the chain is compressed. */
+  const limit = (messagesOf: (chars: number) => AgentMessage[]) => {
     let chars = 0;
-    while (worth(chars) <= 0) chars += 1;
-    expect(worth(chars)).toBe(1);
+    while (!isCompressed(messagesOf(chars))) chars += 1;
+    return chars;
+  };
+
+  test("a chain is compressed only where its message is shorter than what it replaces", () => {
+    const chars = limit(small);
+    const synthetic = apply(small(chars), [named]).rendered[1];
+    const size = (message: AgentMessage | undefined) =>
+      message?.role === "user" && typeof message.content !== "string" ? contentChars(message.content) : 0;
+    expect(apply(small(chars + 1_000), [named]).rendered[1]).toEqual(synthetic as AgentMessage);
+    expect(size(synthetic)).toBeGreaterThan(chars);
     expect(apply(small(chars - 1), [named]).rendered).toHaveLength(4);
     expect(apply(small(chars - 1), [named]).unresolved).toEqual([]);
     expect(apply(small(chars), [named]).rendered).toHaveLength(3);
   });
 
   test("images count, what pi-ai leaves out does not", () => {
+    const chars = limit(small);
     const broken = assistant(2.5, [{ type: "text", text: LONG }], "error");
-    const messages = small(10);
-    const savings = chainSavings(messages, [named]).get("b7");
-    expect(chainSavings([...messages.slice(0, 3), broken, reply(9)], [named]).get("b7")).toBe(savings);
-    const [opening, call, output, closing] = small(10);
-    const shot: AgentMessage = { ...result(3, "a"), content: [{ type: "text", text: "x".repeat(10) }, IMAGE] };
-    const pictured = [opening, call, shot, closing].filter((m) => m !== undefined);
-    expect(output).toBeDefined();
-    expect(chainSavings(pictured, [named]).get("b7")).toBe((savings ?? 0) + 4800);
-  });
-
-  test("a chain that is not found saves nothing that could be told", () => {
-    expect(chainSavings(SIMPLE.slice(1), [named]).size).toBe(0);
+    expect(limit((size) => [...small(size).slice(0, 3), broken, reply(9)])).toBe(chars);
+    const pictured = small(0).map((message) => (isToolResult(message) ? { ...message, content: [IMAGE] } : message));
+    expect(isCompressed(small(0))).toBe(false);
+    expect(isCompressed(pictured)).toBe(true);
   });
 });
 

@@ -107,21 +107,8 @@ export function applyChainCompressions(
   return rendered;
 }
 
-/**
- * Characters that each chain found in the messages saves, by block id: what it replaces less what stands there instead,
- * images at their flat price. `applyChainCompressions` leaves those at 0 and below as they are.
- */
-export function chainSavings(
-  messages: readonly AgentMessage[],
-  chains: readonly RenderedChain[],
-): ReadonlyMap<string, number> {
-  const placements = placeChains(messages, chains, undefined);
-  return new Map(placements.map((p) => [p.blockId, p.droppedChars - p.keptChars]));
-}
-
 /** A chain's place and what is to stand there. */
 interface Placement extends ChainPlace {
-  blockId: string;
   /** Takes the place of the first dropped message. */
   synthetic: UserMessage;
   keptChars: number;
@@ -142,7 +129,7 @@ function placeChains(
     const synthetic = buildSyntheticChainMessage({ entry, body }, outputs, bodies);
     const { content } = synthetic;
     const keptChars = typeof content === "string" ? content.length : contentChars(content);
-    return { ...place, blockId: entry.blockId, synthetic, keptChars };
+    return { ...place, synthetic, keptChars };
   });
 }
 

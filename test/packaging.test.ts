@@ -92,7 +92,7 @@ function useDigest({ agentDir }: PiFolders): void {
 describe("the package", () => {
   test("holds every module and document, and nothing else", () => {
     const modules = readdirSync(join(REPOSITORY, "src"), { recursive: true, encoding: "utf8" })
-      .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+      .filter((name) => !name.endsWith(".test.ts") && /\.(ts|css|js)$/.test(name))
       .map((name) => join("src", name));
     const documents = readdirSync(join(REPOSITORY, "doc"));
     const expected = [

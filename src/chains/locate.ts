@@ -15,6 +15,7 @@ import {
   toolCallsOf,
 } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
+import { jsonSize } from "../transcript/tokens.js";
 import type { ChainCompressionEntry } from "../types.js";
 
 /** A chain as far as it takes to find it. */
@@ -193,7 +194,7 @@ function takeRange(
       pairing.open(message);
       if (isCutOffReply(message)) continue;
       dropped.push(index);
-      if (!isDropped(message)) droppedChars += sizeOf(message.content);
+      if (!isDropped(message)) droppedChars += jsonSize(message.content);
     } else if (isToolResult(message)) {
       // Without a call it reaches no provider; it goes with the chain if the chain knows the id.
       const call = pairing.take(message.toolCallId);
@@ -276,14 +277,4 @@ function only<T>(values: readonly T[] | undefined): T | undefined {
 /** A text-only reply that reaches the provider: within a chain, one that ended by its length. */
 function isCutOffReply(message: AssistantMessage): boolean {
   return !isDropped(message) && toolCallsOf(message).length === 0 && hasSpeech(message.content);
-}
-
-/** About the length of the value as JSON, without making it: large arguments are not copied to be measured. */
-function sizeOf(value: unknown): number {
-  if (typeof value === "string") return value.length + 2;
-  if (Array.isArray(value)) return value.reduce((sum: number, element) => sum + sizeOf(element) + 1, 1);
-  if (typeof value !== "object" || value === null) return 4;
-  let size = 1;
-  for (const [key, field] of Object.entries(value)) size += key.length + 4 + sizeOf(field);
-  return size;
 }

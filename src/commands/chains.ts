@@ -1,41 +1,21 @@
 /** `/pruner compact`, `/pruner decompress` and `/pruner recompress`. */
-
-import { count } from "../digest/room.js";
+import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import type { ChainListing } from "../runtime.js";
-import { cut, grouped, oneLine } from "../text/text.js";
+import { count, cut, grouped, oneLine } from "../text/text.js";
 import { flushByHand } from "./flush.js";
-import { type CommandInput, type CommandResult, info, NO_SESSION, type Subcommand, warning } from "./types.js";
+import { type CommandInput, type CommandResult, type CompletionInput, info, NO_SESSION, warning } from "./types.js";
 
 const MAX_TOPIC_CHARS = 60;
 
-export const chainCommands: readonly Subcommand[] = [
-  {
-    name: "compact",
-    usage: "",
-    help: "As now, and compress every closed chain behind the window",
-    run(input) {
-      const { enabled, chainCompression } = input.pruner.settings;
-      if (enabled && !chainCompression.enabled) return warning("chainCompression.enabled is off.");
-      return flushByHand(input, true);
-    },
-  },
-  {
-    name: "decompress",
-    usage: "[b1]",
-    help: "Put a compressed chain back, or list the chains",
-    complete: (input) => completeBlocks(input, true),
-    run: (input) => setActive(input, false),
-  },
-  {
-    name: "recompress",
-    usage: "[b1]",
-    help: "Compress a chain again, or list those put back",
-    complete: (input) => completeBlocks(input, false),
-    run: (input) => setActive(input, true),
-  },
-];
+/** Flushes, and compresses every closed chain behind the window. */
+export function compact(input: CommandInput): Promise<CommandResult> | CommandResult {
+  const { enabled, chainCompression } = input.pruner.settings;
+  if (enabled && !chainCompression.enabled) return warning("chainCompression.enabled is off.");
+  return flushByHand(input, true);
+}
 
-function setActive({ pruner, args }: CommandInput, active: boolean): CommandResult {
+/** Puts a compressed chain back or compresses it again; without a name, lists those that this can be done to. */
+export function setActive({ pruner, args }: CommandInput, active: boolean): CommandResult {
   const chains = pruner.chains();
   if (!chains) return NO_SESSION;
   const matching = chains.filter((chain) => chain.active !== active);
@@ -63,7 +43,8 @@ function list(chains: readonly ChainListing[]): string {
     .join("\n");
 }
 
-function completeBlocks({ pruner, args }: { pruner: CommandInput["pruner"]; args: string }, active: boolean) {
+/** Names of the chains that are compressed, or of those that are not. */
+export function completeBlocks({ pruner, args }: CompletionInput, active: boolean): AutocompleteItem[] {
   return (pruner.chains() ?? [])
     .filter((chain) => chain.active === active && chain.blockId.startsWith(args.toLowerCase()))
     .map(({ blockId, topic }) => ({ value: blockId, label: blockId, description: oneLine(topic, MAX_TOPIC_CHARS) }));

@@ -2,13 +2,12 @@
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { VERSION } from "@mariozechner/pi-coding-agent";
-import { count } from "../digest/room.js";
 import type { HostSnapshot, Registration } from "../host/host.js";
 import { chooseSummarizer } from "../host/models.js";
 import { loadSettings } from "../host/settings-file.js";
 import type { Pruner } from "../runtime.js";
 import { readOwnEntries } from "../session/entries.js";
-import { grouped } from "../text/text.js";
+import { count, grouped } from "../text/text.js";
 import { QUERY_TOOL_NAME } from "../types.js";
 import { describeChoice } from "./status.js";
 import type { CommandResult } from "./types.js";

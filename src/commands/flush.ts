@@ -1,28 +1,10 @@
 /** `/pruner now`, and what it has in common with `/pruner compact`. */
 
-import { count } from "../digest/room.js";
 import { chooseSummarizer } from "../host/models.js";
+import { count } from "../text/text.js";
 import { flushWithProgress } from "../ui/progress.js";
-import { answer } from "./answer.js";
 import { describeReport } from "./report.js";
-import {
-  type CommandInput,
-  type CommandResult,
-  failure,
-  NO_SESSION,
-  SHOWN,
-  type Subcommand,
-  warning,
-} from "./types.js";
-
-export const flushCommands: readonly Subcommand[] = [
-  {
-    name: "now",
-    usage: "",
-    help: "Condense everything that is finished at once",
-    run: (input) => flushByHand(input, false),
-  },
-];
+import { answer, type CommandInput, type CommandResult, failure, NO_SESSION, SHOWN, warning } from "./types.js";
 
 /**
  * Flushes and tells what came of it. In a terminal the answer comes later, from the background: a host that waits for a

@@ -116,12 +116,12 @@ describe("now", () => {
     expect(Number(to?.replace(",", ""))).toBeGreaterThan(kept / 2);
   });
 
-  test("tells of repeats", async () => {
+  test("tells of duplicates", async () => {
     const session = await sessionWith(
       ON_DEMAND,
       run(1, ["c1", "c2"], () => "the same\n".repeat(300)),
     );
-    expect((await say(session, "now")).message).toStartWith("Condensed 1 result and 1 repeat: ");
+    expect((await say(session, "now")).message).toStartWith("Condensed 1 result and 1 duplicate: ");
   });
 
   test("tells where there is nothing to do, and why; also the second time", async () => {
@@ -179,7 +179,7 @@ describe("status", () => {
     }
     await say(session, "now");
     const after = (await say(session, "status")).message;
-    expect(after).toContain("Condensed: 2 calls and 0 repeats");
+    expect(after).toContain("Condensed: 2 calls and 0 duplicates");
     expect(after).toContain("Pending: 0 results");
   });
 

@@ -4,40 +4,76 @@ import { SETTINGS } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
-import { chainCommands } from "./chains.js";
-import { flushCommands } from "./flush.js";
-import { modelCommands } from "./model.js";
-import { protectCommands } from "./protect.js";
-import { replayCommands } from "./replay.js";
-import { reportCommands } from "./reports.js";
-import { openSettings, screenCommands } from "./screens.js";
-import { completeKeys, completeValues, runSetting } from "./settings.js";
-import { statsCommands } from "./stats.js";
-import { switchCommands } from "./switch.js";
-import { type CommandResult, failure, info, type Subcommand } from "./types.js";
+import { compact, completeBlocks, setActive } from "./chains.js";
+import { examine } from "./doctor.js";
+import { flushByHand } from "./flush.js";
+import { chooseModel, chooseThinking, completeModels } from "./model.js";
+import { listCommand } from "./protect.js";
+import { replay } from "./replay.js";
+import { openContext, openSettings, openTree } from "./screens.js";
+import { completeKeys, completeValues, runSetting, setEnabled } from "./settings.js";
+import { statsOf, statusOf } from "./status.js";
+import { type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
 
 /** Characters of a usage in the list of commands. */
 const MAX_USAGE = 28;
 
-const helpCommand: Subcommand = {
-  name: "help",
-  usage: "",
-  help: "Show this list",
-  run: () => info(helpText()),
-};
-
 /** Every subcommand, in the order of the help. */
 export const SUBCOMMANDS: readonly Subcommand[] = [
-  ...switchCommands,
-  ...flushCommands,
-  ...reportCommands,
-  ...statsCommands,
-  ...replayCommands,
-  ...screenCommands,
-  ...chainCommands,
-  ...modelCommands,
-  ...protectCommands,
-  helpCommand,
+  {
+    name: "on",
+    help: "Condense finished tool output from the next request on",
+    run: (input) => setEnabled(input, true),
+  },
+  { name: "off", help: "Send the raw session from the next request on", run: (input) => setEnabled(input, false) },
+  { name: "now", help: "Condense everything that is finished at once", run: (input) => flushByHand(input, false) },
+  {
+    name: "status",
+    help: "Show what is condensed and pending, what it saves, what is next",
+    run: ({ pruner, host }) => statusOf(pruner, host),
+  },
+  {
+    name: "doctor",
+    help: "Check settings, model, files, extensions; say what to do",
+    run: ({ pruner, host }) => examine(pruner, host),
+  },
+  { name: "stats", help: "Show what the summariser has used in this session", run: ({ pruner }) => statsOf(pruner) },
+  { name: "replay", help: "Tell what this session would have cost raw, and with these settings", run: replay },
+  { name: "settings", help: "Show and change every setting", run: openSettings },
+  { name: "tree", help: "Browse what is condensed, down to the originals", run: openTree },
+  { name: "context", help: "Show where the window goes, before and after", run: openContext },
+  { name: "compact", help: "As now, and compress every closed chain behind the window", run: compact },
+  {
+    name: "decompress",
+    usage: "[b1]",
+    help: "Put a compressed chain back, or list the chains",
+    complete: (input) => completeBlocks(input, true),
+    run: (input) => setActive(input, false),
+  },
+  {
+    name: "recompress",
+    usage: "[b1]",
+    help: "Compress a chain again, or list those put back",
+    complete: (input) => completeBlocks(input, false),
+    run: (input) => setActive(input, true),
+  },
+  {
+    name: "model",
+    usage: "[default|none|provider/model]",
+    help: "Show or choose the model that writes the summaries",
+    complete: completeModels,
+    run: chooseModel,
+  },
+  {
+    name: "thinking",
+    usage: "[default|off|minimal|low|medium|high|xhigh]",
+    help: "Show or choose how much the summariser thinks",
+    complete: ({ args }) => completeValues("summarizerThinking", args),
+    run: chooseThinking,
+  },
+  listCommand("protected-tools", "protectedTools", "whose output is never condensed"),
+  listCommand("protected-paths", "protectedPaths", "which files are never condensed"),
+  { name: "help", help: "Show this list", run: () => info(helpText()) },
 ];
 
 /** Runs `/pruner <text>`. Always ends with something to tell the user, or with a screen; never throws. */
@@ -48,7 +84,7 @@ export async function runCommand(pruner: Pruner, host: HostSnapshot, text: strin
     if (name === "") return host.terminal ? await openSettings(input) : info(helpText());
     const command = SUBCOMMANDS.find((candidate) => candidate.name === name.toLowerCase());
     if (!command) return runSetting(name, input) ?? unknown(name);
-    if (input.args && !command.usage) return { message: `Usage: ${usageOf(command)}`, type: "warning" };
+    if (input.args && !command.usage) return warning(`Usage: ${usageOf(command)}`);
     return await command.run(input);
   } catch (error) {
     return failure(error);
@@ -67,11 +103,7 @@ export function completeCommand(
   const [, name = "", args] = /^\s*(\S*)(?:\s+(.*))?$/.exec(prefix) ?? [];
   if (args !== undefined) return nonEmpty(completeArguments(pruner, name, args, models));
   const matching = SUBCOMMANDS.filter((command) => command.name.startsWith(name.toLowerCase()));
-  const commands = matching.map((command) => ({
-    value: command.name,
-    label: command.name,
-    description: command.help,
-  }));
+  const commands = matching.map(({ name, help }) => ({ value: name, label: name, description: help }));
   return nonEmpty([...commands, ...completeKeys(name)]);
 }
 
@@ -98,7 +130,7 @@ function unknown(name: string): CommandResult {
   const names = [...SUBCOMMANDS.map((command) => command.name), ...SETTINGS.map((setting) => setting.key)];
   const [close] = nearest(name, names);
   const suggestion = close ? ` Did you mean /pruner ${close}?` : "";
-  return { message: `Unknown: /pruner ${name}.${suggestion}\n${helpText()}`, type: "warning" };
+  return warning(`Unknown: /pruner ${name}.${suggestion}\n${helpText()}`);
 }
 
 function helpText(): string {

@@ -1,35 +1,22 @@
 /** `/pruner model` and `/pruner thinking`: the summariser by name, with the models that are at hand, and how much it thinks. */
+import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting } from "../config.js";
 import { chooseSummarizer, thinkingOf } from "../host/models.js";
 import { cacheNote, changeSetting } from "../ui/settings-model.js";
-import { completeValues } from "./settings.js";
 import { describeChoice } from "./status.js";
-import { type CommandInput, type CommandResult, info, type Subcommand, warning } from "./types.js";
+import { type CommandInput, type CommandResult, type CompletionInput, completions, info, warning } from "./types.js";
 
 const KEY = "summarizerModel";
 const THINKING_KEY = "summarizerThinking";
 
-export const modelCommands: readonly Subcommand[] = [
-  {
-    name: "model",
-    usage: "[default|none|provider/model]",
-    help: "Show or choose the model that writes the summaries",
-    complete: ({ args, models = [] }) =>
-      ["default", "none", ...models]
-        .filter((name) => name.toLowerCase().includes(args.toLowerCase()))
-        .map((value) => ({ value, label: value })),
-    run: chooseModel,
-  },
-  {
-    name: "thinking",
-    usage: "[default|off|minimal|low|medium|high|xhigh]",
-    help: "Show or choose how much the summariser thinks",
-    complete: ({ args }) => completeValues(THINKING_KEY, args),
-    run: chooseThinking,
-  },
-];
+/** Names that `summarizerModel` takes, and that hold what has been typed. */
+export function completeModels({ args, models = [] }: CompletionInput): AutocompleteItem[] {
+  const wanted = args.toLowerCase();
+  return completions(["default", "none", ...models].filter((name) => name.toLowerCase().includes(wanted)));
+}
 
-function chooseModel({ pruner, host, args }: CommandInput): CommandResult {
+/** Shows or chooses the model that writes the summaries. */
+export function chooseModel({ pruner, host, args }: CommandInput): CommandResult {
   const describe = () => describeChoice(chooseSummarizer(pruner.settings, host), host);
   if (args === "") return info(`${KEY} is ${formatSetting(KEY, pruner.settings.summarizerModel)}: ${describe()}`);
   const parsed = parseSetting(KEY, args);
@@ -47,7 +34,8 @@ function chooseModel({ pruner, host, args }: CommandInput): CommandResult {
   return { ...outcome, message: lines.join("\n") };
 }
 
-function chooseThinking({ pruner, host, args }: CommandInput): CommandResult {
+/** Shows or chooses how much it thinks. */
+export function chooseThinking({ pruner, host, args }: CommandInput): CommandResult {
   const describe = () => describeThinking(thinkingOf(pruner.settings, host));
   if (args === "") return info(`${THINKING_KEY} is ${pruner.settings.summarizerThinking}. ${describe()}`);
   const parsed = parseSetting(THINKING_KEY, args);

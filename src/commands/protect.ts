@@ -1,23 +1,26 @@
 /** `/pruner protected-tools` and `/pruner protected-paths`. */
 import { formatSetting, parseSetting } from "../config.js";
-import { type CommandInput, type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
+import {
+  type CommandInput,
+  type CommandResult,
+  completions,
+  failure,
+  info,
+  type Subcommand,
+  warning,
+} from "./types.js";
 
 type ListKey = "protectedTools" | "protectedPaths";
 
 const ACTIONS = ["add", "remove", "clear"];
 
-export const protectCommands: readonly Subcommand[] = [
-  listCommand("protected-tools", "protectedTools", "whose output is never condensed"),
-  listCommand("protected-paths", "protectedPaths", "which files are never condensed"),
-];
-
-function listCommand(name: string, key: ListKey, what: string): Subcommand {
+/** A subcommand that shows or changes one of the lists of what is protected. */
+export function listCommand(name: string, key: ListKey, what: string): Subcommand {
   return {
     name,
     usage: "[add|remove|clear] [a, b]",
     help: `Show or change ${what}`,
-    complete: ({ args }) =>
-      ACTIONS.filter((action) => action.startsWith(args)).map((value) => ({ value, label: value })),
+    complete: ({ args }) => completions(ACTIONS.filter((action) => action.startsWith(args))),
     run: (input) => changeList(name, key, input),
   };
 }

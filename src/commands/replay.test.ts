@@ -4,9 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
-import { DEFAULT_CONFIG, parseSetting } from "../config.js";
+import { changedSettings, DEFAULT_CONFIG, parseSetting } from "../config.js";
 import { runCommand } from "./index.js";
-import { settingArguments } from "./replay.js";
 
 const place = mkdtempSync(join(tmpdir(), "pi-condense-replay-"));
 afterAll(() => rmSync(place, { recursive: true }));
@@ -66,15 +65,15 @@ describe("/pruner replay", () => {
   }, 30_000);
 
   test("gives the settings that differ in a form that the command line reads", () => {
-    expect(settingArguments(DEFAULT_CONFIG)).toEqual([]);
+    expect(changedSettings(DEFAULT_CONFIG)).toEqual([]);
     const protectedTools = ["a", "b"];
-    const args = settingArguments({
+    const changes = changedSettings({
       ...DEFAULT_CONFIG,
       minBatchChars: 2_000,
       autoBudgetThreshold: 0.8,
       protectedTools,
     });
-    const given = args.filter((arg) => arg !== "--set").map((arg) => arg.split("="));
+    const given = changes.map((change) => change.split("="));
     expect(given.map(([key = "", value = ""]) => [key, parseSetting(key, value)])).toEqual([
       ["minBatchChars", { ok: true, value: 2_000 }],
       ["protectedTools", { ok: true, value: protectedTools }],

@@ -14,9 +14,9 @@ describe("describeReport", () => {
     });
   });
 
-  test("tells of repeats", () => {
+  test("tells of duplicates", () => {
     expect(told({ condensed: 1, duplicates: 1, rawChars: 9, keptChars: 1 }).message).toStartWith(
-      "Condensed 1 result and 1 repeat: ",
+      "Condensed 1 result and 1 duplicate: ",
     );
   });
 

@@ -1,8 +1,7 @@
 /** The sentence that tells what a flush has done. */
 
-import { count } from "../digest/room.js";
 import type { FlushReport } from "../flush.js";
-import { grouped } from "../text/text.js";
+import { count, grouped } from "../text/text.js";
 import { type CommandResult, info, warning } from "./types.js";
 
 /** How a report is told. */
@@ -37,8 +36,8 @@ export function describeReport(report: FlushReport, options: ReportOptions = {})
 /** Empty where nothing was. */
 function whatWasDone({ condensed, duplicates, chains, rawChars, keptChars }: FlushReport): string {
   const sizes = `${grouped(rawChars)} to ${grouped(keptChars)} characters`;
-  const repeats = duplicates > 0 ? ` and ${count(duplicates, "repeat")}` : "";
-  const results = condensed + duplicates > 0 ? `condensed ${count(condensed, "result")}${repeats}: ${sizes}` : "";
+  const copies = duplicates > 0 ? ` and ${count(duplicates, "duplicate")}` : "";
+  const results = condensed + duplicates > 0 ? `condensed ${count(condensed, "result")}${copies}: ${sizes}` : "";
   const compressed = chains > 0 ? `compressed ${count(chains, "chain")}` : "";
   return [results, compressed].filter(Boolean).join("; ");
 }

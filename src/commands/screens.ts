@@ -1,42 +1,19 @@
 /** `/pruner settings`, `/pruner tree` and `/pruner context`: screens in a terminal, text elsewhere. */
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
-import { formatSetting, SETTINGS } from "../config.js";
-import { contextChart } from "../ui/context-chart.js";
+import { formatSetting, SETTINGS, settingValue } from "../config.js";
+import { ContextScreen, contextChart } from "../ui/context-chart.js";
 import { contextShares } from "../ui/context-model.js";
-import { ContextScreen } from "../ui/context-screen.js";
 import { PLAIN } from "../ui/paint.js";
-import { settingValue } from "../ui/settings-model.js";
 import { SettingsScreen } from "../ui/settings-screen.js";
 import { showScreen } from "../ui/terminal.js";
 import { condensedTree } from "../ui/tree-model.js";
 import { treeText } from "../ui/tree-rows.js";
 import { TreeScreen } from "../ui/tree-screen.js";
-import { type CommandInput, type CommandResult, info, NO_SESSION, SHOWN, type Subcommand } from "./types.js";
+import { type CommandInput, type CommandResult, info, NO_SESSION, SHOWN } from "./types.js";
 
 /** Columns and lines of text where no terminal says how wide it is. */
 const TEXT_WIDTH = 78;
 const TEXT_LINES = 40;
-
-export const screenCommands: readonly Subcommand[] = [
-  {
-    name: "settings",
-    usage: "",
-    help: "Show and change every setting",
-    run: openSettings,
-  },
-  {
-    name: "tree",
-    usage: "",
-    help: "Browse what is condensed, down to the originals",
-    run: openTree,
-  },
-  {
-    name: "context",
-    usage: "",
-    help: "Show where the window goes, before and after",
-    run: openContext,
-  },
-];
 
 /** The settings screen; in other modes the list of what is set. */
 export async function openSettings({ pruner, host }: CommandInput): Promise<CommandResult> {
@@ -48,7 +25,8 @@ export async function openSettings({ pruner, host }: CommandInput): Promise<Comm
   return SHOWN;
 }
 
-async function openTree({ pruner, host }: CommandInput): Promise<CommandResult> {
+/** What is condensed, down to the originals. */
+export async function openTree({ pruner, host }: CommandInput): Promise<CommandResult> {
   const groups = condensedTree(pruner);
   if (!groups) return NO_SESSION;
   if (groups.length === 0) return info("Nothing is condensed on this branch yet.");
@@ -57,7 +35,8 @@ async function openTree({ pruner, host }: CommandInput): Promise<CommandResult> 
   return SHOWN;
 }
 
-async function openContext({ pruner, host }: CommandInput): Promise<CommandResult> {
+/** Where the window goes, before and after. */
+export async function openContext({ pruner, host }: CommandInput): Promise<CommandResult> {
   const view = pruner.contextView(host);
   if (!view) return NO_SESSION;
   const shares = contextShares(view, host.systemPrompt?.() ?? "");

@@ -1,8 +1,7 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS } from "../config.js";
-import type { Setting } from "../settings/rows.js";
-import { cacheNote, changeSetting, settingNamed, settingValue } from "../ui/settings-model.js";
+import { formatSetting, parseSetting, SETTINGS, type Setting, settingValue } from "../config.js";
+import { cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 
 /** Shows or changes the setting called `name` (in any case); `undefined` where the table has none of that name. */
@@ -22,11 +21,8 @@ export function runSetting(name: string, { pruner, host, args }: CommandInput): 
 export function completeKeys(typed: string): AutocompleteItem[] {
   if (typed === "") return [];
   const wanted = typed.toLowerCase();
-  return SETTINGS.filter((setting) => setting.key.toLowerCase().startsWith(wanted)).map((setting) => ({
-    value: setting.key,
-    label: setting.key,
-    description: setting.help,
-  }));
+  const matching = SETTINGS.filter(({ key }) => key.toLowerCase().startsWith(wanted));
+  return matching.map(({ key, help }) => ({ value: key, label: key, description: help }));
 }
 
 /** Presets of the setting called `name`, and the models where it names one, that hold what has been typed behind it. */
@@ -53,4 +49,14 @@ function describeSetting(setting: Setting, current: string): string {
 function usageOf({ key, presets }: Setting): string {
   const values = presets.map(({ value }) => value).join(" | ");
   return `/pruner ${key} ${values ? `[${values}]` : "[value]"}`;
+}
+
+/** `/pruner on` and `/pruner off`. */
+export function setEnabled({ pruner, host }: CommandInput, enabled: boolean): CommandResult {
+  const { type, message } = changeSetting(pruner, host, "enabled", enabled);
+  if (type === "error") return { type, message };
+  if (type === "warning") {
+    return warning(`Saved, but the project's own settings keep the pruner ${enabled ? "off" : "on"}.`);
+  }
+  return info(enabled ? "Pruner on: finished tool output is condensed." : "Pruner off: the next request is raw.");
 }

@@ -1,14 +1,13 @@
-/** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. */
+/** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. And `/pruner stats`. */
 import type { CondensingDecision } from "../cost/decision.js";
-import { count } from "../digest/room.js";
 import type { HostSnapshot } from "../host/host.js";
 import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
-import { grouped } from "../text/text.js";
-import type { ContextPruneConfig, PruneOn } from "../types.js";
-import { tokensOf } from "../ui/paint.js";
+import { count, grouped } from "../text/text.js";
+import { tokensOfChars } from "../transcript/tokens.js";
+import type { ContextPruneConfig, PruneOn, StatsEntryData } from "../types.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";
-import { type CommandResult, NO_SESSION } from "./types.js";
+import { type CommandResult, info, NO_SESSION } from "./types.js";
 
 /** What sets off a flush, as it stands behind "until". */
 const TRIGGERS: Readonly<Record<PruneOn, string>> = {
@@ -53,7 +52,7 @@ function overview({ config, ...status }: PrunerStatus): string[] {
   const unseen = status.unseenResults > 0 ? ` Not answered yet: ${count(status.unseenResults, "result")}.` : "";
   return [
     `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
-    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "repeat")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOf(saved))} tokens).`,
+    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "duplicate")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOfChars(saved))} tokens).`,
     `Chains compressed: ${grouped(status.chains)}.`,
     `${pending}${size}.${unseen}`,
   ];
@@ -147,4 +146,22 @@ function percent(share: number): string {
 
 function dollars(amount: number): string {
   return `${amount < 0 ? "−" : ""}$${Math.abs(amount).toFixed(4)}`;
+}
+
+/** What the summariser has used in this session, all told. */
+export function statsOf(pruner: Pruner): CommandResult {
+  const stats = pruner.currentState()?.stats.current;
+  return stats ? info(describeStats(stats)) : NO_SESSION;
+}
+
+/** Calls, failed ones, tokens and cost. */
+function describeStats(stats: Readonly<StatsEntryData>): string {
+  const { callCount, failedCallCount, totalInputTokens, totalOutputTokens, totalCost } = stats;
+  if (callCount === 0) return "The summariser has not been called in this session.";
+  const failed = failedCallCount === 0 ? "none failed" : `${grouped(failedCallCount)} failed`;
+  const each = callCount === 1 ? "" : `, ${dollars(totalCost / callCount)} a call`;
+  return [
+    `Summariser: ${count(callCount, "call")}, ${failed}; ${grouped(totalInputTokens)} tokens in, ${grouped(totalOutputTokens)} out; ${dollars(totalCost)}${each}.`,
+    "Counted since the session began, failed calls included; a fork begins with the figures of what it was forked from.",
+  ].join("\n");
 }

@@ -2,6 +2,7 @@
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
+import { reasonOf } from "../text/text.js";
 
 /** One sentence for the user, and how it is meant. */
 export interface CommandResult {
@@ -17,15 +18,18 @@ export interface CommandInput {
   args: string;
 }
 
+/** What has been typed behind a subcommand, and the names of the models that can summarise. */
+export type CompletionInput = Pick<CommandInput, "pruner" | "args"> & { models?: readonly string[] };
+
 /** One subcommand of `/pruner`. */
 export interface Subcommand {
   name: string;
-  /** What may follow the name, as the usage line shows it; empty for nothing. */
-  usage: string;
+  /** What may follow the name, as the usage line shows it; absent where nothing may. */
+  usage?: string;
   /** One line of help. */
   help: string;
   /** Completions of what follows the name. */
-  complete?(input: Pick<CommandInput, "pruner" | "args"> & { models?: readonly string[] }): AutocompleteItem[];
+  complete?(input: CompletionInput): AutocompleteItem[];
   run(input: CommandInput): Promise<CommandResult> | CommandResult;
 }
 
@@ -43,5 +47,24 @@ export const SHOWN: CommandResult = Object.freeze({ message: "", type: "info" })
 export const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
 
 export function failure(error: unknown): CommandResult {
-  return { message: error instanceof Error ? error.message : String(error), type: "error" };
+  return { message: reasonOf(error), type: "error" };
+}
+
+/** Completions that are shown as what they stand for. */
+export function completions(values: readonly string[]): AutocompleteItem[] {
+  return values.map((value) => ({ value, label: value }));
+}
+
+/**
+ * A notice where there is a user interface. Without one the host has no place for the answers of commands, and standard
+ * output belongs to the reply or to the protocol, so they go to standard error. Never throws.
+ */
+export function answer({ ui }: Pick<HostSnapshot, "ui">, { message, type }: CommandResult): void {
+  if (message === "") return;
+  try {
+    if (ui) ui.notify(message, type);
+    else process.stderr.write(`${message}\n`);
+  } catch {
+    // The session has been replaced, or nobody reads standard error.
+  }
 }

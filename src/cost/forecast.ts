@@ -1,6 +1,7 @@
 /** What a flush would clear and what it would rewrite, told from the messages before any summary is made. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { callArgumentSavings } from "../render/arguments.js";
+import { MAX_STUB_SHARE } from "../render/stub.js";
 import {
   blocksOf,
   contentChars,
@@ -18,8 +19,6 @@ export const SUMMARY_SHARE = 0.08;
 
 /** Tokens of a stub's header. */
 const STUB_TOKENS = 45;
-/** A stub that would save less than a quarter is not used. */
-const MAX_STUB_SHARE = 0.75;
 /** Tokens of a call's line in a compressed chain, of its frame, and of all summaries in it at most. */
 const CHAIN_LINE_TOKENS = 30;
 const CHAIN_FRAME_TOKENS = 40;

@@ -1,6 +1,6 @@
 /** What the messages of a prompt are known again by, and their tokens, each estimated once while it stays as it is. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { estimateMessageTokens } from "../transcript/tokens.js";
+import { estimateMessageTokens, jsonSize } from "../transcript/tokens.js";
 
 /** The host hands out fresh copies of its messages for every request. */
 export interface Mark {
@@ -38,14 +38,5 @@ export function isSameMark(mark: Mark, other: Mark | undefined): boolean {
 }
 
 export function markOf(message: AgentMessage): Mark {
-  return { timestamp: message.timestamp, size: "content" in message ? sizeOf(message.content) : 0 };
-}
-
-function sizeOf(value: unknown): number {
-  if (typeof value === "string") return value.length;
-  if (typeof value !== "object" || value === null) return 1;
-  let size = 1;
-  // A copy of each list of values would cost more than the look at them.
-  for (const key in value) size += sizeOf((value as Record<string, unknown>)[key]);
-  return size;
+  return { timestamp: message.timestamp, size: "content" in message ? jsonSize(message.content) : 0 };
 }

@@ -1,6 +1,8 @@
 /** The room that a digest has, and filling it with names. */
 import { grouped } from "../text/text.js";
 
+export { count } from "../text/text.js";
+
 /** What a digest may take up: lines, and characters with one line break for each line. */
 export interface Room {
   lines: number;
@@ -20,11 +22,6 @@ export function charsOf(lines: readonly string[]): number {
 /** What is left of a room after some lines. */
 export function roomAfter(room: Room, lines: readonly string[]): Room {
   return { lines: room.lines - lines.length, chars: room.chars - charsOf(lines) };
-}
-
-/** "1 match", "2 matches". */
-export function count(n: number, one: string, many = `${one}s`): string {
-  return `${grouped(n)} ${n === 1 ? one : many}`;
 }
 
 /** Items joined by commas behind a heading in lines of at most `MAX_LINE`; how many had no room stands at the end. */

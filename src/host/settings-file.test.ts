@@ -21,6 +21,7 @@ import { join } from "node:path";
 import { SettingsManager } from "@mariozechner/pi-coding-agent";
 import lockfile from "proper-lockfile";
 import { DEFAULT_CONFIG, SETTINGS_ROOT } from "../config.js";
+import { integer, onOff } from "../settings/rows.js";
 import { defineSettings } from "../settings/table.js";
 import { loadSettings, saveSetting, saveSettings } from "./settings-file.js";
 
@@ -244,13 +245,12 @@ describe("saveSetting", () => {
   });
 
   test("dotted keys are nested", () => {
-    const text = { label: "L", group: "General", help: "Help." } as const;
     const table = defineSettings<{ chains: { enabled: boolean; window: number; inner: { on: boolean } } }>(
       SETTINGS_ROOT,
       {
-        "chains.enabled": { kind: "boolean", default: true, ...text },
-        "chains.window": { kind: "integer", default: 3, min: 1, max: 9, presets: [], ...text },
-        "chains.inner.on": { kind: "boolean", default: true, ...text },
+        "chains.enabled": onOff(true, "L", "H."),
+        "chains.window": integer(3, { min: 1, max: 9, presets: [] }, "L", "H."),
+        "chains.inner.on": onOff(true, "L", "H."),
       },
     );
     writeFileSync(file, '{"contextPrune":{"chains":{"other":1,"window":2},"x":1}}');
@@ -420,7 +420,8 @@ describe("saveSetting", () => {
       startScript(
         `import { defineSettings } from ${JSON.stringify(join(import.meta.dir, "../settings/table.ts"))};
            import { saveSetting } from ${JSON.stringify(join(import.meta.dir, "settings-file.ts"))};
-           const row = { kind: "integer", default: 0, min: 0, max: 99, presets: [], label: "L", group: "General", help: "H." };
+           import { integer } from ${JSON.stringify(join(import.meta.dir, "../settings/rows.ts"))};
+           const row = integer(0, { max: 99, presets: [] }, "L", "H.");
            const keys = Array.from({ length: 20 }, (_, n) => "${name}.key" + n);
            const table = defineSettings("contextPrune", Object.fromEntries(keys.map((key) => [key, row])));
            console.log("ready");

@@ -12,7 +12,7 @@ import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
 const MAX_OUTCOME_CHARS = 50;
 
 /** A stub that saves less than a quarter costs the model more in detail than it saves in tokens. */
-const MAX_STUB_SHARE = 0.75;
+export const MAX_STUB_SHARE = 0.75;
 
 /** What the header of a stub is made from. */
 export interface StubSubject {

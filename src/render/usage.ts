@@ -2,10 +2,8 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { contentChars, isToolResult, lastAnswerIndex, occurrenceKey } from "../transcript/messages.js";
+import { CHARS_PER_TOKEN } from "../transcript/tokens.js";
 import type { RenderPlan } from "./plan.js";
-
-/** As pi's own estimate has it. */
-const CHARS_PER_TOKEN = 4;
 
 /**
  * The host's figure for `messages` without what leaves as a stub from the first request on: behind the last reply, which

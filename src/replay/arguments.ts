@@ -1,6 +1,7 @@
 /** The command line of the replay. */
 import { parseArgs } from "node:util";
 import { PRICE_PROFILES } from "../cost/prices.js";
+import { reasonOf } from "../text/text.js";
 import type { Assumptions, Variant } from "./replay.js";
 import { ReplayInputError } from "./session-file.js";
 import { type Assignment, configWith, parseAssignment, parseAssignments } from "./settings.js";
@@ -79,7 +80,7 @@ function parse(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new ReplayInputError(error instanceof Error ? error.message : String(error));
+    throw new ReplayInputError(reasonOf(error));
   }
 }
 

@@ -1,4 +1,5 @@
 /** A line chart over the requests of a session, as HTML that stretches to any width: lines in SVG, all text beside it. */
+import { count } from "../text/text.js";
 
 /** One line of a chart and the marks that belong to it. */
 export interface Series {
@@ -49,12 +50,12 @@ export function renderChart({ id, title, series, format }: ChartOptions): string
 
 /** A row of ticks for each series: where it was flushed, and where the host compacted. */
 export function renderLanes(series: readonly Series[]): string {
-  const count = Math.max(1, ...series.map(({ values }) => values.length));
-  const at = (index: number) => `left:${((xOf(index, count) / WIDTH) * 100).toFixed(2)}%`;
+  const requests = Math.max(1, ...series.map(({ values }) => values.length));
+  const at = (index: number) => `left:${((xOf(index, requests) / WIDTH) * 100).toFixed(2)}%`;
   const lanes = series.map((one, i) => {
     const flushes = one.flushes.map((index) => `<i class="flush s${i}" style="${at(index)}"></i>`);
     const compactions = one.compactions.map((index) => `<b class="s${i}" style="${at(index)}"></b>`);
-    const told = `${plural(one.flushes.length, "flush", "flushes")}, ${plural(one.compactions.length, "compaction", "compactions")}`;
+    const told = `${count(one.flushes.length, "flush", "flushes")}, ${count(one.compactions.length, "compaction")}`;
     return `<div class="lane"><span class="lane-name">${escapeHtml(one.name)}: ${told}</span><div class="lane-body">${flushes.join("")}${compactions.join("")}</div></div>`;
   });
   return `<figure class="lanes">\n<figcaption>Flushes (bars) and compactions by the host (diamonds)</figcaption>\n${lanes.join("\n")}\n</figure>`;
@@ -63,10 +64,6 @@ export function renderLanes(series: readonly Series[]): string {
 /** Text that is safe between tags and in attributes. */
 export function escapeHtml(text: string): string {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
-}
-
-function plural(amount: number, one: string, many: string): string {
-  return `${amount.toLocaleString("en-US")} ${amount === 1 ? one : many}`;
 }
 
 function xOf(index: number, count: number): number {

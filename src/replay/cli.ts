@@ -1,6 +1,7 @@
 /** The command line program: reads, replays, prints. Exit code 0, or 2 where what was given cannot be used. */
 import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
+import { reasonOf } from "../text/text.js";
 import { parseReplayArguments, type ReplayCommand, USAGE } from "./arguments.js";
 import { type ReplayReport, reportsOf } from "./figures.js";
 import { renderPage } from "./html.js";
@@ -109,9 +110,7 @@ function sessionFiles(folder: string): string[] {
       .sort()
       .map((name) => join(folder, name));
   } catch (error) {
-    throw new ReplayInputError(
-      `${folder}: it cannot be read (${error instanceof Error ? error.message : String(error)}).`,
-    );
+    throw new ReplayInputError(`${folder}: it cannot be read (${reasonOf(error)}).`);
   }
 }
 
@@ -146,9 +145,7 @@ function writePage(file: string, page: string): void {
   try {
     writeFileSync(file, page);
   } catch (error) {
-    throw new ReplayInputError(
-      `${file}: it cannot be written (${error instanceof Error ? error.message : String(error)}).`,
-    );
+    throw new ReplayInputError(`${file}: it cannot be written (${reasonOf(error)}).`);
   }
 }
 

@@ -1,16 +1,13 @@
 /** The messages that a branch puts into a request, and the host's own compaction of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAssistant, isToolResult, textOf } from "../transcript/messages.js";
-import { estimateTextTokens } from "../transcript/tokens.js";
+import { IMAGE_CHARS, isAssistant, isToolResult, textOf } from "../transcript/messages.js";
+import { CHARS_PER_TOKEN, estimateTextTokens } from "../transcript/tokens.js";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 
 /** Characters of a result that the host shows to the model which compacts. */
 const RESULT_CHARS = 2_000;
-/** The host's own estimate when it looks for the place to cut. */
-const CHARS_PER_TOKEN = 4;
-const IMAGE_CHARS = 4_800;
 
 /** The host's settings of compaction, by default. Tokens. */
 export const COMPACTION_DEFAULTS = { reserveTokens: 16_384, keepRecentTokens: 20_000 };

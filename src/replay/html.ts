@@ -1,8 +1,9 @@
 /** A replay as one self-contained page: its figures, and how context and cost went. */
+import { readFileSync } from "node:fs";
+import { grouped } from "../text/text.js";
 import { escapeHtml, renderChart, renderLanes, type Series } from "./chart.js";
 import type { CostMeter } from "./costs.js";
 import type { ReplayReport } from "./figures.js";
-import { SCRIPT, STYLE } from "./page-parts.js";
 import type { Replay, VariantRun } from "./replay.js";
 import { describeCalibration, describePrices, describeVariant, type NamedReport } from "./report.js";
 
@@ -21,7 +22,7 @@ export function renderPage(title: string, replay: Replay, reports: readonly Name
   const money = (value: number) => `${unit}${value.toLocaleString("en-US", { maximumFractionDigits: 2 })}`;
   const data = reports.map(({ report }) => report);
   const sentences = [
-    `${requests.toLocaleString("en-US")} requests. ${describePrices(settings)}`,
+    `${grouped(requests)} requests. ${describePrices(settings)}`,
     describeCalibration(calibration),
     ...reports.map(({ name, report }) => describeVariant(name, report.settings)),
   ];
@@ -31,7 +32,8 @@ export function renderPage(title: string, replay: Replay, reports: readonly Name
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escapeHtml(title)}</title>
-<style>${STYLE}</style>
+<style>
+${part("page.css")}</style>
 </head>
 <body>
 <h1>${escapeHtml(title)}</h1>
@@ -44,10 +46,16 @@ ${table(reports, unit)}
 ${sentences.map((sentence) => `<p>${escapeHtml(sentence)}</p>`).join("\n")}
 <script type="application/json" id="report">${json(data.length === 1 ? data[0] : data)}</script>
 <script type="application/json" id="series">${json(seriesData(runs, unit, [tokens, costs]))}</script>
-<script>${SCRIPT}</script>
+<script>
+${part("page.js")}</script>
 </body>
 </html>
 `;
+}
+
+/** Style and script stand in files of their own; the page holds them whole. */
+function part(name: string): string {
+  return readFileSync(new URL(name, import.meta.url), "utf8");
 }
 
 function seriesOf({ name, meter }: VariantRun, values: number[]): Series {
@@ -101,7 +109,7 @@ function tiles(report: ReplayReport, unit: string): string {
     tile("cost, raw", "raw.cost", raw.cost, cost(raw.cost, unit)),
     tile("cost, pruned", "pruned.cost", pruned.cost, cost(pruned.cost, unit)),
     tile("of the raw cost", "ratio", ratio, `${Number((ratio * 100).toFixed(2))}%`),
-    tile("largest prompt, pruned", "pruned.peakTokens", pruned.peakTokens, number(pruned.peakTokens)),
+    tile("largest prompt, pruned", "pruned.peakTokens", pruned.peakTokens, grouped(pruned.peakTokens)),
     tile("read from cache", "cacheReadShare", cacheReadShare, `${Number((cacheReadShare * 100).toFixed(2))}%`),
   ].join("")}</div>`;
 }
@@ -139,7 +147,7 @@ function table(reports: readonly NamedReport[], unit: string): string {
         "td",
         `${path}.${key}`,
         value,
-        key.toLowerCase().includes("cost") ? cost(value, unit) : number(value),
+        key.toLowerCase().includes("cost") ? cost(value, unit) : grouped(value),
       );
     });
   const rows = FIGURES.map(([label, key]) => `<tr><th scope="row">${label}</th>${cells(key).join("")}</tr>`);
@@ -149,10 +157,6 @@ function table(reports: readonly NamedReport[], unit: string): string {
 
 function cost(value: number, unit: string): string {
   return unit + value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: COST_DIGITS });
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }
 
 function shortNumber(value: number): string {

@@ -1,7 +1,6 @@
 /** A replay as a table for a terminal. */
-import { formatSetting, SETTINGS } from "../config.js";
-import type { SettingValue } from "../settings/rows.js";
-import { isRecord } from "../text/json.js";
+import { changedSettings } from "../config.js";
+import { count, grouped } from "../text/text.js";
 import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
 
 /** A report with the name of its variant. */
@@ -37,12 +36,12 @@ const ROWS: readonly Row[] = [
     pruned: ({ raw, pruned, settings: { replay } }) =>
       ((pruned.cost + replay.answersCost) / (raw.cost + replay.answersCost || 1)).toFixed(3),
   },
-  rowOf("largest prompt, tokens", ({ peakTokens }) => number(peakTokens)),
-  rowOf("mean prompt, tokens", ({ meanTokens }) => number(meanTokens)),
-  rowOf("read from cache, tokens", ({ readTokens }) => number(readTokens)),
-  rowOf("written to cache, tokens", ({ writeTokens }) => number(writeTokens)),
-  { label: "flushes", raw: () => NONE, pruned: ({ pruned }) => number(pruned.flushes) },
-  rowOf("compactions by the host", ({ compactions }) => number(compactions)),
+  rowOf("largest prompt, tokens", ({ peakTokens }) => grouped(peakTokens)),
+  rowOf("mean prompt, tokens", ({ meanTokens }) => grouped(meanTokens)),
+  rowOf("read from cache, tokens", ({ readTokens }) => grouped(readTokens)),
+  rowOf("written to cache, tokens", ({ writeTokens }) => grouped(writeTokens)),
+  { label: "flushes", raw: () => NONE, pruned: ({ pruned }) => grouped(pruned.flushes) },
+  rowOf("compactions by the host", ({ compactions }) => grouped(compactions)),
 ];
 
 /**
@@ -75,30 +74,16 @@ export function renderReport(title: string, reports: readonly NamedReport[]): st
 export function renderSummary(sessions: readonly (NamedReport & { file: string })[], total: ReplayReport): string {
   const line = (name: string, { requests, raw, pruned, ratio, settings }: ReplayReport) => [
     name,
-    number(requests),
+    grouped(requests),
     money(raw.cost, settings),
     money(pruned.cost, settings),
     ratio.toFixed(3),
-    number(raw.peakTokens),
-    number(pruned.peakTokens),
+    grouped(raw.peakTokens),
+    grouped(pruned.peakTokens),
   ];
   const header = ["session", "requests", "raw cost", "cost", "of raw", "raw peak", "peak"];
   const rows = sessions.map(({ file, report }) => line(file, report));
   return [...layOut([header, ...rows, line("all", total)]), ""].join("\n");
-}
-
-/** The settings of a variant that are not the shipped ones. */
-export function changedSettings(settings: ReportSettings): string[] {
-  return SETTINGS.flatMap(({ key, default: shipped }) => {
-    const value = valueAt(settings, key.split("."));
-    return JSON.stringify(value) === JSON.stringify(shipped) ? [] : [`${key}=${formatSetting(key, value)}`];
-  });
-}
-
-function valueAt(group: unknown, [name = "", ...rest]: readonly string[]): SettingValue {
-  const value = isRecord(group) ? group[name] : undefined;
-  // Settings come out of the table and hold its kinds of values only.
-  return rest.length === 0 ? ((value ?? null) as SettingValue) : valueAt(value, rest);
 }
 
 /** The settings of a variant and how its summaries are made, in a sentence. */
@@ -116,7 +101,7 @@ export function describeVariant(name: string, settings: ReportSettings): string 
 export function describePrices({ replay }: ReportSettings): string {
   const { prices, cacheLifetimeMs, minCacheTokens, contextWindow, answersCost, currency } = replay;
   const unit = currency === "USD" ? "USD" : "the price of one million input tokens";
-  return `Prices: ${prices}, in ${unit}; cache kept for ${number(cacheLifetimeMs / 60_000)} min, from ${number(minCacheTokens)} tokens; window ${number(contextWindow)} tokens. Answers cost ${answersCost.toFixed(2)} in each variant and are left out.`;
+  return `Prices: ${prices}, in ${unit}; cache kept for ${grouped(cacheLifetimeMs / 60_000)} min, from ${grouped(minCacheTokens)} tokens; window ${grouped(contextWindow)} tokens. Answers cost ${answersCost.toFixed(2)} in each variant and are left out.`;
 }
 
 /** How far the estimate is from what was recorded, in a sentence. */
@@ -126,7 +111,7 @@ export function describeCalibration({
   errorPct,
 }: ReplayReport["calibration"]): string {
   if (errorPct === null) return "Calibration: no usage was recorded; tokens are estimates.";
-  return `Calibration: ${number(recordedTokens)} tokens recorded, ${number(estimatedTokens)} estimated for the raw session; mean error of a request ${errorPct.toFixed(1)}%.`;
+  return `Calibration: ${grouped(recordedTokens)} tokens recorded, ${grouped(estimatedTokens)} estimated for the raw session; mean error of a request ${errorPct.toFixed(1)}%.`;
 }
 
 function layOut(rows: readonly (readonly string[])[]): string[] {
@@ -143,12 +128,4 @@ function money(cost: number, { replay }: ReportSettings): string {
 
 function percent(share: number): string {
   return `${Number((share * 100).toFixed(1))}%`;
-}
-
-function count(amount: number, noun: string): string {
-  return `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }

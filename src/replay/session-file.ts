@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { isRecord } from "../text/json.js";
+import { reasonOf } from "../text/text.js";
 
 /** Something that the user gave cannot be replayed. The message is a sentence for the user. */
 export class ReplayInputError extends Error {
@@ -35,9 +36,7 @@ function readText(path: string): string {
     const code = isRecord(error) ? error.code : undefined;
     if (code === "ENOENT" || code === "ENOTDIR") throw new ReplayInputError(`${path}: there is no such file.`);
     if (code === "EISDIR") throw new ReplayInputError(`${path}: this is a folder, not a session file.`);
-    throw new ReplayInputError(
-      `${path}: it cannot be read (${error instanceof Error ? error.message : String(error)}).`,
-    );
+    throw new ReplayInputError(`${path}: it cannot be read (${reasonOf(error)}).`);
   }
 }
 

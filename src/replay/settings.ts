@@ -1,7 +1,5 @@
 /** The settings that a variant of a replay runs under. */
-import { DEFAULT_CONFIG, SETTINGS_TABLE } from "../config.js";
-import type { SettingValue } from "../settings/rows.js";
-import { isRecord } from "../text/json.js";
+import { SETTINGS_TABLE, type SettingValue } from "../config.js";
 import type { ContextPruneConfig } from "../types.js";
 import { ReplayInputError } from "./session-file.js";
 
@@ -36,15 +34,5 @@ export function parseAssignments(text: string): Assignment[] {
 
 /** The shipped defaults with `assignments` laid over them; the last one of a key counts. */
 export function configWith(assignments: readonly Assignment[]): ContextPruneConfig {
-  // A copy: the defaults are frozen, and nested groups are changed in place.
-  const config: Record<string, unknown> = structuredClone({ ...DEFAULT_CONFIG });
-  for (const { key, value } of assignments) assign(config, key.split("."), value);
-  // `parseAssignment` has let through only known keys with values of their kind.
-  return config as unknown as ContextPruneConfig;
-}
-
-function assign(group: Record<string, unknown>, [name = "", ...rest]: readonly string[], value: SettingValue): void {
-  const child = group[name];
-  if (rest.length === 0) group[name] = value;
-  else if (isRecord(child)) assign(child, rest, value);
+  return SETTINGS_TABLE.withValues(assignments.map(({ key, value }) => [key, value]));
 }

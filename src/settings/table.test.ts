@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { SettingValue } from "./rows.js";
+import { choice, fraction, integer, list, onOff, optionalInteger, type SettingValue } from "./rows.js";
 import { defineSettings } from "./table.js";
 
 interface SampleConfig {
@@ -12,48 +12,13 @@ interface SampleConfig {
 
 /** Every kind of row that the shipped table does not have yet, and groups in groups. */
 const sample = defineSettings<SampleConfig>("contextPrune", {
-  enabled: { kind: "boolean", default: true, label: "Enabled", group: "General", help: "Help." },
-  names: { kind: "list", default: [], presets: [], label: "Names", group: "General", help: "Help." },
-  share: {
-    kind: "fraction",
-    default: null,
-    presets: [
-      { value: "0", label: "Off" },
-      { value: "0.8", label: "80%" },
-    ],
-    label: "Share",
-    group: "General",
-    help: "Help.",
-  },
-  cap: {
-    kind: "optional-integer",
-    default: null,
-    min: 2,
-    max: 1000,
-    presets: [],
-    label: "Cap",
-    group: "General",
-    help: "Help.",
-  },
-  "chainCompression.enabled": { kind: "boolean", default: true, label: "On", group: "General", help: "Help." },
-  "chainCompression.rollingWindow": {
-    kind: "integer",
-    default: 3,
-    min: 1,
-    max: 50,
-    presets: [],
-    label: "Window",
-    group: "General",
-    help: "Help.",
-  },
-  "chainCompression.inner.mode": {
-    kind: "enum",
-    default: "a",
-    choices: { a: "A", b: "B" },
-    label: "Mode",
-    group: "General",
-    help: "Help.",
-  },
+  enabled: onOff(true, "Enabled", "Help."),
+  names: list([], [], "Names", "Help."),
+  share: fraction([0.8], "Share", "Help."),
+  cap: optionalInteger({ min: 2, max: 1000, presets: [] }, "Cap", "Help."),
+  "chainCompression.enabled": onOff(true, "On", "Help."),
+  "chainCompression.rollingWindow": integer(3, { min: 1, max: 50, presets: [] }, "Window", "Help."),
+  "chainCompression.inner.mode": choice("a", { a: "A", b: "B" }, "Mode", "Help."),
 });
 
 function parsed(key: string, text: string): SettingValue {
@@ -69,7 +34,7 @@ function errorOf(key: string, text: string): string {
 }
 
 describe("the compiler", () => {
-  const a = { kind: "boolean", default: true, label: "A", group: "General", help: "Help." } as const;
+  const a = onOff(true, "A", "Help.");
 
   test("asks for exactly one fitting row for each key", () => {
     expect(defineSettings<{ a: boolean }>("contextPrune", { a }).defaults).toEqual({ a: true });

@@ -2,16 +2,7 @@
 import { isRecord } from "../text/json.js";
 import { nearest } from "../text/nearest.js";
 import type { Setting, SettingRow, SettingRows, SettingValue } from "./rows.js";
-import {
-  checkValue,
-  expectedAsText,
-  expectedInFile,
-  formatValue,
-  presetsOf,
-  readText,
-  shown,
-  shownKey,
-} from "./values.js";
+import { checkValue, formatValue, readText, shown, shownKey } from "./values.js";
 
 /** What came of reading a value: the value, or one sentence that names the key, the text and what is allowed. */
 export type SettingResult = { ok: true; value: SettingValue } | { ok: false; error: string };
@@ -23,11 +14,24 @@ export interface ResolvedConfig<Config> {
 }
 
 /** Everything that can be done with a table of settings. Immutable. */
-export interface SettingsTable<Config> {
-  /** In the order of the table. */
-  readonly settings: readonly Setting[];
-  readonly defaults: Config;
-  find(key: string): Setting | undefined;
+export type SettingsTable<Config> = ReturnType<typeof defineSettings<Config>>;
+
+/**
+ * Makes a table of its rows.
+ * @param root name of the object in a settings file that holds the settings; warnings name keys by it
+ */
+export function defineSettings<Config>(root: string, rows: SettingRows<Config>) {
+  const entries = Object.entries(rows as Readonly<Record<string, SettingRow>>);
+  const settings: readonly Setting[] = deepFreeze(entries.map(([key, row]) => ({ ...row, key })));
+  const byKey = new Map(settings.map((setting) => [setting.key, setting]));
+  const keys = [...byKey.keys()];
+  const defaults = new Map(settings.map((setting) => [setting.key, setting.default]));
+
+  /** The setting of that exact (dotted) key. */
+  function find(key: string): Setting | undefined {
+    return byKey.get(key);
+  }
+
   /**
    * Lays `layers` over the defaults, key by key, also inside nested groups; a later layer wins. Never throws.
    *
@@ -36,40 +40,8 @@ export interface SettingsTable<Config> {
    * one. A bad value leaves what the layers below it said; of a list, the usable entries are kept. The config is the
    * caller's.
    */
-  resolve(layers: readonly unknown[], sources?: readonly string[]): ResolvedConfig<Config>;
-  /**
-   * Reads a value that a person typed; spaces around it and the case of words do not matter. Never throws.
-   *
-   * Takes `on`, `off`, `true`, `false` for a switch; `2000`, `2_000`, `2,000` for a number; `0.8` or `80%` for a share;
-   * `off`, `none` or `0` where a number can be off; `a, b` or a JSON list, and `none` for an empty one, for a list.
-   */
-  parse(key: string, text: string): SettingResult;
-  /** Judges a value that is to be saved under `key`: stricter than loading, which makes the best of a list. */
-  check(key: string, value: unknown): SettingResult;
-  /** The text from which `parse` reads this value again; JSON where the value does not suit the key. */
-  format(key: string, value: SettingValue): string;
-}
-
-/**
- * Makes a table of its rows.
- * @param root name of the object in a settings file that holds the settings; warnings name keys by it
- */
-export function defineSettings<Config>(root: string, rows: SettingRows<Config>): SettingsTable<Config> {
-  const entries = Object.entries(rows as Readonly<Record<string, SettingRow>>);
-  const settings = entries.map(([key, row]): Setting => deepFreeze({ ...row, key, presets: presetsOf(row) }));
-  const byKey = new Map(settings.map((setting) => [setting.key, setting]));
-  const keys = [...byKey.keys()];
-  const groups = new Set(keys.flatMap((key) => (key.includes(".") ? [key.slice(0, key.lastIndexOf("."))] : [])));
-  for (const group of groups) if (group.includes(".")) groups.add(group.slice(0, group.lastIndexOf(".")));
-  const defaultValues = new Map(settings.map((setting) => [setting.key, setting.default]));
-
-  function unknownKey(key: string): string {
-    const [meant] = nearest(key, keys, 1);
-    return `${shownKey(key)} is not a setting${meant ? `; did you mean ${meant}?` : "."}`;
-  }
-
   function resolve(layers: readonly unknown[], sources: readonly string[] = []): ResolvedConfig<Config> {
-    const values = new Map(defaultValues);
+    const values = new Map(defaults);
     // What is used instead of a bad value is known once every layer has been read.
     const problems: (() => string)[] = [];
     layers.forEach((layer, index) => {
@@ -89,67 +61,104 @@ export function defineSettings<Config>(root: string, rows: SettingRows<Config>):
     report: (problem: () => string) => void,
   ): void {
     for (const [name, value] of Object.entries(group)) {
-      const key = prefix + name;
-      const path = `${root}.${shownKey(key)}`;
       if (value === undefined) continue;
-      // A literal dot would make a second spelling of a nested key, and saving writes the nested one.
-      if (name.includes(".") && (byKey.has(key) || groups.has(key))) {
-        report(() => `${path} is written with dots; write it as nested objects. It is ignored.`);
-        continue;
-      }
+      const key = prefix + name;
+      const is = `${root}.${shownKey(key)} is`;
       const setting = byKey.get(key);
-      if (setting) {
-        const checked = checkValue(setting, value);
-        const used = () => shown(values.get(key) ?? null);
-        if (!checked.ok) {
-          report(() => `${path} is ${shown(value)}, which is not ${expectedInFile(setting)}; using ${used()}.`);
-          continue;
-        }
-        values.set(key, checked.value);
-        if (checked.ignored)
-          report(() => `${path} is ${shown(value)}, where only non-empty texts count; using ${used()}.`);
-      } else if (!groups.has(key)) {
+      const fields = keys.filter((known) => known.startsWith(`${key}.`));
+      if (!setting && fields.length === 0) {
         report(() => `${root}.${unknownKey(key)}`);
+      } else if (name.includes(".")) {
+        // A literal dot would make a second spelling of a nested key, and saving writes the nested one.
+        report(() => `${is} written with dots; write it as nested objects. It is ignored.`);
+      } else if (setting) {
+        const checked = checkValue(setting, value);
+        if (checked.ok) values.set(key, checked.value);
+        if (checked.ok && !checked.ignored) continue;
+        const slip = checked.ok ? "where only non-empty texts count" : `which is not ${setting.expected.inFile}`;
+        report(() => `${is} ${shown(value)}, ${slip}; using ${shown(values.get(key) ?? null)}.`);
       } else if (isRecord(value)) {
         readGroup(value, `${key}.`, values, report);
       } else {
+        const names = fields.map((field) => field.slice(key.length + 1));
         report(() => {
-          const fields = keys
-            .filter((known) => known.startsWith(`${key}.`))
-            .map((known) => known.slice(key.length + 1));
-          const used = [...values].filter(([known]) => known.startsWith(`${key}.`));
-          const instead = shown(nested(new Map(used.map(([known, at]) => [known.slice(key.length + 1), at]))));
-          return `${path} is ${shown(value)}, which is not an object with ${fields.join(", ")}; using ${instead}.`;
+          const used = nested(new Map(names.map((field) => [field, values.get(`${key}.${field}`) ?? null])));
+          return `${is} ${shown(value)}, which is not an object with ${names.join(", ")}; using ${shown(used)}.`;
         });
       }
     }
   }
 
+  function unknownKey(key: string): string {
+    const [meant] = nearest(key, keys, 1);
+    return `${shownKey(key)} is not a setting${meant ? `; did you mean ${meant}?` : "."}`;
+  }
+
+  /**
+   * Reads a value that a person typed; spaces around it and the case of words do not matter. Never throws.
+   *
+   * Takes `on`, `off`, `true`, `false` for a switch; `2000`, `2_000`, `2,000` for a number; `0.8` or `80%` for a share;
+   * `off`, `none` or `0` where a number can be off; `a, b` or a JSON list, and `none` for an empty one, for a list.
+   */
+  function parse(key: string, typed: string): SettingResult {
+    const setting = byKey.get(key);
+    if (!setting) return { ok: false, error: unknownKey(key) };
+    const text = typed.trim();
+    const checked = checkValue(setting, readText(setting, text));
+    if (checked.ok) return { ok: true, value: checked.value };
+    const names = setting.kind === "enum" ? setting.presets.map(({ value }) => value) : [];
+    const [meant] = nearest(text, names, 1);
+    const hint = meant ? ` Did you mean ${meant}?` : "";
+    return { ok: false, error: `${key} cannot be ${shown(text)}: it is ${setting.expected.asText}.${hint}` };
+  }
+
+  /** Judges a value that is to be saved under `key`: stricter than loading, which makes the best of a list. */
+  function check(key: string, value: unknown): SettingResult {
+    const setting = byKey.get(key);
+    if (!setting) return { ok: false, error: unknownKey(key) };
+    const checked = checkValue(setting, value);
+    if (checked.ok && !checked.ignored) return { ok: true, value: checked.value };
+    return { ok: false, error: `${key} cannot be ${shown(value)}: it is ${setting.expected.inFile}.` };
+  }
+
+  /** The text from which `parse` reads this value again; JSON where the value does not suit the key. */
+  function format(key: string, value: SettingValue): string {
+    const setting = byKey.get(key);
+    return setting && checkValue(setting, value).ok ? formatValue(value) : shown(value);
+  }
+
+  /** The value that `config` has under a (dotted) key. */
+  function read(config: Readonly<Config>, key: string): SettingValue {
+    let value: unknown = config;
+    for (const name of key.split(".")) value = isRecord(value) ? value[name] : undefined;
+    // Settings come out of the table and hold its kinds of values only.
+    return (value ?? null) as SettingValue;
+  }
+
+  /** What differs from the defaults, as `key=value`; `parse` reads the values again. */
+  function changes(config: Readonly<Config>): string[] {
+    return settings.flatMap(({ key, default: shipped }) => {
+      const text = format(key, read(config, key));
+      return text === format(key, shipped) ? [] : [`${key}=${text}`];
+    });
+  }
+
+  /** The defaults with checked values, by (dotted) key, laid over them; the last one of a key counts. */
+  function withValues(values: Iterable<readonly [key: string, value: SettingValue]>): Config {
+    return nested<Config>(new Map([...defaults, ...values]));
+  }
+
   return Object.freeze({
-    settings: Object.freeze(settings),
-    defaults: deepFreeze(nested<Config>(defaultValues)),
-    find: (key: string) => byKey.get(key),
+    settings,
+    defaults: deepFreeze(nested<Config>(defaults)),
+    find,
     resolve,
-    parse(key: string, text: string): SettingResult {
-      const setting = byKey.get(key);
-      if (!setting) return { ok: false, error: unknownKey(key) };
-      const checked = checkValue(setting, readText(setting, text.trim()));
-      if (checked.ok) return { ok: true, value: checked.value };
-      const [meant] = setting.kind === "enum" ? nearest(text.trim(), Object.keys(setting.choices), 1) : [];
-      const hint = meant ? ` Did you mean ${meant}?` : "";
-      return { ok: false, error: `${key} cannot be ${shown(text.trim())}: it is ${expectedAsText(setting)}.${hint}` };
-    },
-    check(key: string, value: unknown): SettingResult {
-      const setting = byKey.get(key);
-      if (!setting) return { ok: false, error: unknownKey(key) };
-      const checked = checkValue(setting, value);
-      if (checked.ok && !checked.ignored) return { ok: true, value: checked.value };
-      return { ok: false, error: `${key} cannot be ${shown(value)}: it is ${expectedInFile(setting)}.` };
-    },
-    format(key: string, value: SettingValue): string {
-      const setting = byKey.get(key);
-      return setting && checkValue(setting, value).ok ? formatValue(value) : shown(value);
-    },
+    parse,
+    check,
+    format,
+    read,
+    changes,
+    withValues,
   });
 }
 
@@ -172,7 +181,7 @@ function nested<Config>(values: ReadonlyMap<string, SettingValue>): Config {
 }
 
 function deepFreeze<T>(value: T): T {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value) && !(value instanceof RegExp)) {
     Object.values(value).forEach(deepFreeze);
     Object.freeze(value);
   }

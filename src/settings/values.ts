@@ -1,15 +1,7 @@
 /** Single values of settings: judging untrusted ones, reading what a person typed, and telling both in messages. */
-
-import { grouped, sliceText } from "../text/text.js";
-import type {
-  FractionRow,
-  IntegerRow,
-  OptionalIntegerRow,
-  Setting,
-  SettingPreset,
-  SettingRow,
-  SettingValue,
-} from "./rows.js";
+import { Check } from "typebox/value";
+import { cut } from "../text/text.js";
+import type { Setting, SettingValue } from "./rows.js";
 
 /** Characters of a bad value that a warning shows. */
 const MAX_SHOWN_CHARS = 80;
@@ -17,57 +9,35 @@ const MAX_SHOWN_CHARS = 80;
 /** What an untrusted value stands for; `ignored` where a part of it was left out. */
 export type Checked = { ok: true; value: SettingValue; ignored?: true } | { ok: false };
 
-const BAD: Checked = Object.freeze({ ok: false });
-
 /** The value that an untrusted one stands for, in a copy of its own. */
-export function checkValue(setting: Setting, value: unknown): Checked {
-  switch (setting.kind) {
-    case "boolean":
-      return typeof value === "boolean" ? { ok: true, value } : BAD;
-    case "integer":
-      return isInteger(value, setting) ? { ok: true, value } : BAD;
-    case "optional-integer":
-      if (value === null || value === 0) return { ok: true, value: null };
-      return isInteger(value, setting) ? { ok: true, value } : BAD;
-    case "fraction":
-      if (value === null || value === 0) return { ok: true, value: null };
-      return typeof value === "number" && value > 0 && value <= 1 ? { ok: true, value } : BAD;
-    case "enum":
-      return typeof value === "string" && Object.hasOwn(setting.choices, value) ? { ok: true, value } : BAD;
-    case "string":
-      return typeof value === "string" && setting.isValid(value) ? { ok: true, value } : BAD;
-    case "list": {
-      if (!Array.isArray(value)) return BAD;
-      const items: readonly unknown[] = value;
-      const names = items.filter((item): item is string => typeof item === "string" && item.trim() !== "");
-      if (names.length === items.length) return { ok: true, value: [...new Set(names)] };
-      // One slip in a list must not undo its other entries: each may be what keeps some output from being condensed.
-      return names.length > 0 ? { ok: true, value: [...new Set(names)], ignored: true } : BAD;
-    }
+export function checkValue({ kind, schema }: Setting, value: unknown): Checked {
+  if (kind === "list" && Array.isArray(value)) {
+    // One slip in a list must not undo its other entries: each may be what keeps some output from being condensed.
+    const names = value.filter((item): item is string => Check(schema, [item]));
+    const ignored = names.length < value.length;
+    if (ignored && names.length === 0) return { ok: false };
+    return { ok: true, value: [...new Set(names)], ...(ignored && { ignored }) };
   }
-}
-
-function isInteger(value: unknown, { min, max }: IntegerRow | OptionalIntegerRow): value is number {
-  return Number.isInteger(value) && typeof value === "number" && value >= min && value <= max;
+  // Where a number can be off, 0 is too.
+  const meant = value === 0 && Check(schema, null) ? null : value;
+  // Every schema of a row lets through values of settings only.
+  return Check(schema, meant) ? { ok: true, value: meant as SettingValue } : { ok: false };
 }
 
 /** What a typed text says, for `checkValue` to judge; text that says nothing of the kind is given back as it is. */
-export function readText(setting: Setting, text: string): unknown {
+export function readText({ kind, schema, presets }: Setting, text: string): unknown {
   const word = text.toLowerCase();
-  const isOff = word === "off" || word === "none" || word === "null";
-  switch (setting.kind) {
+  switch (kind) {
     case "boolean":
       if (word === "on" || word === "true") return true;
       return word === "off" || word === "false" ? false : text;
     case "integer":
-      return readNumber(text) ?? text;
-    case "optional-integer":
-      return isOff ? null : (readNumber(text) ?? text);
     case "fraction":
-      if (isOff) return null;
-      return text.endsWith("%") ? percentToFraction(text) : (readNumber(text) ?? text);
+      if (["off", "none", "null"].includes(word) && Check(schema, null)) return null;
+      if (kind === "fraction" && text.endsWith("%")) return percentToFraction(text);
+      return readNumber(text) ?? text;
     case "enum":
-      return Object.keys(setting.choices).find((choice) => choice.toLowerCase() === word) ?? text;
+      return presets.find(({ value }) => value.toLowerCase() === word)?.value ?? text;
     case "string":
       return text;
     case "list":
@@ -113,84 +83,13 @@ export function formatValue(value: SettingValue): string {
   return JSON.stringify(readList(plain)) === json ? plain : json;
 }
 
-/** The presets of a row; those of switches and names follow from its kind. */
-export function presetsOf(row: SettingRow): readonly SettingPreset[] {
-  switch (row.kind) {
-    case "boolean":
-      return [
-        { value: "on", label: "On" },
-        { value: "off", label: "Off" },
-      ];
-    case "enum":
-      return Object.entries(row.choices).map(([value, label]) => ({ value, label }));
-    default:
-      return row.presets;
-  }
-}
-
-/** What is allowed, in the words of a settings file. */
-export function expectedInFile(setting: Setting): string {
-  switch (setting.kind) {
-    case "boolean":
-      return "true or false";
-    case "optional-integer":
-    case "fraction":
-      return `${numberRange(setting)}, or null for off`;
-    case "enum":
-      return `one of ${Object.keys(setting.choices).map(shown).join(", ")}`;
-    case "list":
-      return "a list of names";
-    case "integer":
-      return numberRange(setting);
-    case "string":
-      return setting.expected;
-  }
-}
-
-/** What is allowed, in the words that a person types. */
-export function expectedAsText(setting: Setting): string {
-  switch (setting.kind) {
-    case "boolean":
-      return "on or off";
-    case "optional-integer":
-    case "fraction":
-      return `${numberRange(setting)}, or off`;
-    case "enum":
-      return `one of ${Object.keys(setting.choices).join(", ")}`;
-    case "list":
-      return "a list of names separated by commas, or none";
-    case "integer":
-      return numberRange(setting);
-    case "string":
-      return setting.expected;
-  }
-}
-
-function numberRange(setting: IntegerRow | OptionalIntegerRow | FractionRow): string {
-  if (setting.kind === "fraction") return "a number above 0 and up to 1 (0.8 for 80%)";
-  return `a whole number from ${grouped(setting.min)} to ${grouped(setting.max)}`;
-}
-
 /** A value as JSON shows it, on one line and cut to a readable length, without control characters. */
 export function shown(value: unknown): string {
-  return clean(typeof value === "number" ? String(value) : (safeJson(value) ?? String(value)));
-}
-
-function safeJson(value: unknown): string | undefined {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return undefined;
-  }
+  const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? String(value));
+  return cut(text.replace(/\p{Cc}/gu, " "), MAX_SHOWN_CHARS + 1);
 }
 
 /** A key for a message: as it is if it looks like one, else as a value. */
 export function shownKey(key: string): string {
   return /^[\w.-]+$/.test(key) && key.length <= MAX_SHOWN_CHARS ? key : shown(key);
-}
-
-function clean(text: string): string {
-  const line = text.replace(/\p{Cc}/gu, " ");
-  if (line.length <= MAX_SHOWN_CHARS) return line;
-  return `${sliceText(line, 0, MAX_SHOWN_CHARS)}…`;
 }

@@ -1,9 +1,10 @@
 /** What the summariser is asked. The wording lives here and nowhere else. */
 
 import { describeOutcome } from "../digest/describe.js";
-import { oneLine } from "../text/text.js";
+import { oneLine, shareRoom } from "../text/text.js";
+import { mostTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
-import { fitText, tokensOf } from "./window.js";
+import { fitText } from "./window.js";
 
 const BATCH_PROMPT = `You condense the finished tool calls of a coding agent. Your text replaces their output in the agent's context; the agent can ask for an original when it needs more.
 
@@ -48,12 +49,12 @@ export interface SummaryRequest {
  * @param maxTokens what a request may hold
  */
 export function splitBatch(batch: CapturedBatch, maxTokens: number): CapturedBatch[] {
-  const room = maxTokens - tokensOf(BATCH_PROMPT);
+  const room = maxTokens - mostTokens(BATCH_PROMPT);
   const parts: CapturedToolCall[][] = [];
   let left = 0;
   for (const call of batch.toolCalls) {
-    const output = Math.min(tokensOf(call.resultText, MIN_OUTPUT_TOKENS), MIN_OUTPUT_TOKENS);
-    const needed = FRAME_TOKENS + tokensOf(headOf(call)) + output;
+    const output = Math.min(mostTokens(call.resultText, MIN_OUTPUT_TOKENS), MIN_OUTPUT_TOKENS);
+    const needed = FRAME_TOKENS + mostTokens(headOf(call)) + output;
     const part = parts.at(-1);
     if (part && needed <= left) {
       part.push(call);
@@ -70,31 +71,26 @@ export function splitBatch(batch: CapturedBatch, maxTokens: number): CapturedBat
 export function buildSummaryRequest(batch: CapturedBatch, maxTokens: number): SummaryRequest {
   const heads = batch.toolCalls.map(headOf);
   const outputs = batch.toolCalls.map((call) => neutralise(call.resultText));
-  const framed = heads.reduce((sum, head) => sum + FRAME_TOKENS + tokensOf(head), 0);
-  const share = shareRoom(outputs, maxTokens - tokensOf(BATCH_PROMPT) - framed);
-  const calls = heads.map((head, i) => `[${i + 1}] ${head}\n${fence(fitText(outputs[i] ?? "", share))}`);
+  const framed = heads.reduce((sum, head) => sum + FRAME_TOKENS + mostTokens(head), 0);
+  const fitted = fitAll(outputs, maxTokens - mostTokens(BATCH_PROMPT) - framed);
+  const calls = heads.map((head, i) => `[${i + 1}] ${head}\n${fence(fitted[i] ?? "")}`);
   return { systemPrompt: BATCH_PROMPT, text: calls.join("\n\n") };
 }
 
 /** The request that joins the summaries of one chain. */
 export function buildRangeRequest(summaries: readonly string[], maxTokens: number): SummaryRequest {
-  const room = maxTokens - tokensOf(RANGE_PROMPT);
+  const room = maxTokens - mostTokens(RANGE_PROMPT);
   const each = summaries.length * (FRAME_TOKENS + MIN_NOTE_TOKENS) <= room;
   const notes = (each ? summaries : [summaries.join("\n")]).map(neutralise);
-  const share = shareRoom(notes, room - notes.length * FRAME_TOKENS, room);
-  return { systemPrompt: RANGE_PROMPT, text: notes.map((note) => fence(fitText(note, share))).join("\n\n") };
+  const fitted = fitAll(notes, room - notes.length * FRAME_TOKENS, room);
+  return { systemPrompt: RANGE_PROMPT, text: fitted.map(fence).join("\n\n") };
 }
 
-/** Tokens for each text, `most` at most: what short texts leave over goes to the long ones. */
-function shareRoom(texts: readonly string[], room: number, most = MAX_OUTPUT_TOKENS): number {
-  const sizes = texts.map((text) => tokensOf(text, most)).sort((a, b) => a - b);
-  let left = Math.max(0, room);
-  for (const [i, size] of sizes.entries()) {
-    const share = Math.floor(left / (sizes.length - i));
-    if (size > share) return Math.min(share, most);
-    left -= size;
-  }
-  return most;
+/** The texts, cut to heads and tails so that all of them have at most `room` tokens, and each `most`. */
+function fitAll(texts: readonly string[], room: number, most = MAX_OUTPUT_TOKENS): string[] {
+  const sizes = texts.map((text) => Math.ceil(mostTokens(text, most)));
+  const shares = shareRoom(sizes, room, most);
+  return texts.map((text, i) => fitText(text, shares[i] ?? 0));
 }
 
 /** What a call was, without its number and its output. */

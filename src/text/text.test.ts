@@ -37,6 +37,7 @@ describe("flattening", () => {
   test("takes out escape sequences, control characters and line breaks", () => {
     expect(flatten("\u001b[31mred\u001b[0m\ttext\r\nnext\u0000end")).toBe("red text next end");
     expect(flatten("\u001b]8;;https://a.b\u0007link\u001b]8;;\u0007")).toBe("link");
+    expect(flatten("\u001b]0;a window's title\u0007text\u001b]2;cut off\nnext")).toBe("text next");
   });
 
   test("replaces lone surrogates", () => {

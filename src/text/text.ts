@@ -1,11 +1,11 @@
 /** Cutting and flattening tool text, and numbers in texts. Lengths are UTF-16 code units; nothing here splits a surrogate pair. */
+import { stripVTControlCharacters } from "node:util";
 
 const ESC = String.fromCharCode(27);
 const BEL = String.fromCharCode(7);
-/** Colours and cursor moves, and titles or hyperlinks. */
-export const ANSI = new RegExp(`${ESC}\\[[0-9;?]*[ -/]*[@-~]|${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
+/** A window's title or a hyperlink's target. */
+const OPERATING_COMMAND = new RegExp(`${ESC}\\][^${BEL}${ESC}\\n]*(?:${BEL}|${ESC}\\\\)?`, "g");
 const BLANKS = /[\s\p{Cc}]+/gu;
-const LONE_SURROGATE = /\p{Surrogate}/gu;
 
 /** Like `String.slice` for non-negative bounds, moved inwards where a bound would split a surrogate pair. */
 export function sliceText(text: string, start: number, end: number): string {
@@ -33,12 +33,17 @@ export function cutStart(text: string, max: number): string {
 
 /** The text with every lone surrogate replaced, as an encoder would do it. */
 export function wellFormed(text: string): string {
-  return text.replace(LONE_SURROGATE, "\uFFFD");
+  return text.toWellFormed();
+}
+
+/** The text without escape sequences. Node's own function leaves most of a window's title. */
+export function withoutEscapes(text: string): string {
+  return stripVTControlCharacters(text.replace(OPERATING_COMMAND, ""));
 }
 
 /** One well-formed line without escape sequences and control characters, runs of blanks collapsed; any length. */
 export function flatten(text: string): string {
-  return wellFormed(text.replace(ANSI, "").replace(BLANKS, " ")).trim();
+  return wellFormed(withoutEscapes(text).replace(BLANKS, " ")).trim();
 }
 
 /** `flatten` and `cut` in one; looks only at as much of the text as can matter. */
@@ -50,9 +55,31 @@ export function oneLine(text: string, max: number): string {
   return cut(end < text.length ? `${flat}…` : flat, max);
 }
 
+/** What each of `sizes` may take of `room`, `most` at most: short ones are whole, the longer ones share what is left evenly. */
+export function shareRoom(sizes: readonly number[], room: number, most: number): number[] {
+  const shares = sizes.map(() => 0);
+  let left = Math.max(0, room);
+  for (const [position, [index, size]] of [...sizes.entries()].sort(([, a], [, b]) => a - b).entries()) {
+    const share = Math.min(size, most, Math.floor(left / (sizes.length - position)));
+    shares[index] = share;
+    left -= share;
+  }
+  return shares;
+}
+
+/** What an error says, whatever has been thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** A whole number with its digits in groups of three, whatever the locale of the process. */
 export function grouped(value: number): string {
   return value.toLocaleString("en-US");
+}
+
+/** "1 match", "2 matches". */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${grouped(n)} ${n === 1 ? one : many}`;
 }
 
 /** Whether a line says anything: rulers and blank lines do not. Looks at its first 400 characters. */

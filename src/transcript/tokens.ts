@@ -7,6 +7,14 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type {} from "@mariozechner/pi-coding-agent";
 import { isAssistant, isDropped, isImage, isText } from "./messages.js";
 
+/** Characters that the hosts take for one token, whatever the text. */
+export const CHARS_PER_TOKEN = 4;
+
+/** Tokens of so many characters by the hosts' own estimate: good enough to compare sizes. */
+export function tokensOfChars(chars: number): number {
+  return Math.ceil(chars / CHARS_PER_TOKEN);
+}
+
 /** Tokens of one image, whatever its size: pi's own flat estimate. */
 export const IMAGE_TOKENS = 1_200;
 
@@ -99,4 +107,39 @@ function blockTokens(block: { type: string }): number {
   if (block.type !== "toolCall" || !("arguments" in block)) return 0;
   const name = "name" in block && typeof block.name === "string" ? block.name : "";
   return CALL_TOKENS + estimateTextTokens(name) + estimateTextTokens(JSON.stringify(block.arguments) ?? "");
+}
+
+/** About the length of the value as JSON, without making it: large arguments are not copied to be measured. */
+export function jsonSize(value: unknown): number {
+  if (typeof value === "string") return value.length + 2;
+  if (Array.isArray(value)) return value.reduce((sum: number, element) => sum + jsonSize(element) + 1, 1);
+  if (typeof value !== "object" || value === null) return 4;
+  let size = 1;
+  // A list of entries would cost more than the look at them.
+  for (const key in value) size += key.length + 4 + jsonSize((value as Record<string, unknown>)[key]);
+  return size;
+}
+
+/**
+ * Tokens that a UTF-16 code unit is taken for, on the high side, so that what is fitted does fit: words; digits, which
+ * some models read one by one; capitals and signs, of which hashes and base64 are full; anything beyond Latin letters.
+ */
+const WORD_TOKENS = 0.4;
+const SIGN_TOKENS = 0.6;
+const DIGIT_TOKENS = 1;
+const OTHER_TOKENS = 1.6;
+
+/** Most tokens that a text has; counted no further than `enough`. */
+export function mostTokens(text: string, enough = Number.POSITIVE_INFINITY): number {
+  let tokens = 0;
+  for (let i = 0; i < text.length && tokens <= enough; i++) tokens += mostTokensOfUnit(text.charCodeAt(i));
+  return tokens;
+}
+
+/** Most tokens that one UTF-16 code unit is taken for. */
+export function mostTokensOfUnit(unit: number): number {
+  if (unit >= END_OF_LATIN) return OTHER_TOKENS;
+  if ((unit >= 0x61 && unit <= 0x7a) || unit === 0x20 || unit === 0x0a) return WORD_TOKENS;
+  if (unit >= 0x30 && unit <= 0x39) return DIGIT_TOKENS;
+  return SIGN_TOKENS;
 }

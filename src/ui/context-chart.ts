@@ -1,7 +1,8 @@
-/** The shares of the window as a bar chart. */
+/** The shares of the window as a bar chart, and the screen that shows it until a key closes it. */
 import { grouped } from "../text/text.js";
 import { type ContextShares, SHARES, type Share } from "./context-model.js";
-import { type Color, type Paint, padded, saving, short, wrapped } from "./paint.js";
+import { type Color, framed, type Paint, padded, saving, short, wrapped } from "./paint.js";
+import type { Screen, Stage } from "./terminal.js";
 
 /** Columns of the longest label. */
 const LABEL_WIDTH = Math.max(...Object.values(SHARES).map((label) => label.length));
@@ -87,4 +88,28 @@ function hostLine(host: WindowFigures | undefined, paint: Paint, width: number):
   const share = Math.round((host.tokens / host.contextWindow) * 100);
   const text = `Last reported by pi: ${grouped(host.tokens)} of ${grouped(host.contextWindow)} tokens (${share}%).`;
   return wrapped(paint.fg("dim", text), width);
+}
+
+export class ContextScreen implements Screen {
+  readonly capturesViewportInput = true;
+  constructor(
+    private readonly shares: ContextShares,
+    private readonly host: WindowFigures | undefined,
+    private readonly stage: Stage,
+  ) {}
+
+  invalidate(): void {
+    // Nothing is kept between two renders.
+  }
+
+  render(width: number): string[] {
+    const { theme } = this.stage;
+    const body = contextChart(this.shares, this.host, theme, width);
+    return framed({ title: "Where the window goes", body, keys: ["esc close"] }, theme, width);
+  }
+
+  handleInput(data: string): void {
+    const { pressed, close } = this.stage;
+    if (pressed(data, "tui.select.cancel") || pressed(data, "tui.select.confirm")) close();
+  }
 }

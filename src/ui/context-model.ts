@@ -4,6 +4,7 @@ import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { ContextView } from "../runtime.js";
 import { isAssistant, isDropped, isToolResult, occurrenceKey, textOf, toolCallsOf } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
+import { type Sizes, total } from "./paint.js";
 
 /** Kinds of content, in the order in which they are shown. */
 export const SHARES = {
@@ -23,17 +24,13 @@ export const SHARES = {
 export type ShareKind = keyof typeof SHARES;
 
 /** Tokens of one kind, as the session holds it and as the next request carries it. */
-export interface Share {
+export interface Share extends Sizes {
   kind: ShareKind;
-  before: number;
-  after: number;
 }
 
 /** Everything, and the kinds that take any room. Tokens are estimates. */
-export interface ContextShares {
+export interface ContextShares extends Sizes {
   shares: Share[];
-  before: number;
-  after: number;
 }
 
 /** How the message begins that stands for a compressed chain, and the protected output in it. */
@@ -53,11 +50,7 @@ export function contextShares(view: ContextView, systemPrompt: string): ContextS
   const shares = kinds
     .map((kind) => ({ kind, before: Math.round(before.get(kind) ?? 0), after: Math.round(after.get(kind) ?? 0) }))
     .filter((share) => share.before + share.after > 0);
-  return { shares, before: sum(shares, "before"), after: sum(shares, "after") };
-}
-
-function sum(shares: readonly Share[], side: "before" | "after"): number {
-  return shares.reduce((total, share) => total + share[side], 0);
+  return { shares, before: total(shares, "before"), after: total(shares, "after") };
 }
 
 function totalsOf(messages: readonly AgentMessage[], kindOf: (result: ToolResultMessage) => ShareKind): Totals {

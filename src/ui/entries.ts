@@ -2,11 +2,10 @@
 import type { ExtensionAPI, Theme } from "@mariozechner/pi-coding-agent";
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, Markdown } from "@mariozechner/pi-tui";
-import { count } from "../digest/room.js";
 import { readOwnEntry } from "../session/entries.js";
+import { count } from "../text/text.js";
 import { CUSTOM_TYPE_SUMMARY } from "../types.js";
-import { fit, type Paint } from "./paint.js";
-import { readable } from "./readable.js";
+import { fit, type Paint, readable } from "./paint.js";
 
 type EntryRenderer = (
   entry: Parameters<typeof readOwnEntry>[0],

@@ -1,6 +1,7 @@
-/** Colours, numbers and bars of everything that is drawn. */
+/** Colours, numbers and frames of everything that is drawn. */
 import type { Theme } from "@mariozechner/pi-coding-agent";
 import { truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@mariozechner/pi-tui";
+import { withoutEscapes } from "../text/text.js";
 
 export type Color = Parameters<Theme["fg"]>[0];
 
@@ -13,12 +14,15 @@ export interface Paint {
 /** No colours: for output that is not drawn by a terminal. */
 export const PLAIN: Paint = Object.freeze({ fg: (_color: Color, text: string) => text, bold: (text: string) => text });
 
-/** Characters that a token is taken to hold: pi's own estimate. */
-const CHARS_PER_TOKEN = 4;
+/** What is drawn before and after condensing, added up. */
+export function total(items: readonly Sizes[], side: keyof Sizes): number {
+  return items.reduce((sum, item) => sum + item[side], 0);
+}
 
-/** An estimate, good enough to compare sizes. */
-export function tokensOf(chars: number): number {
-  return Math.ceil(chars / CHARS_PER_TOKEN);
+/** A size without and with condensing. */
+export interface Sizes {
+  before: number;
+  after: number;
 }
 
 /** `950`, `14.2k`, `1.3M`: at most five columns below a billion. */
@@ -54,4 +58,34 @@ export function fit(text: string, width: number): string {
 /** Lines of at most `width` columns, each behind `indent`. */
 export function wrapped(text: string, width: number, indent = ""): string[] {
   return wrapTextWithAnsi(text, Math.max(1, width - visibleWidth(indent))).map((line) => indent + line);
+}
+
+/** What all screens look like: a rule, a title, a body, the keys, a rule; as the host's own screens do. */
+export interface Frame {
+  title: string;
+  /** Lines that are at most as wide as the frame. */
+  body: readonly string[];
+  /** Keys and what they do, as `enter open`. */
+  keys: readonly string[];
+}
+
+/** Lines of the frame, none wider than `width`. */
+export function framed({ title, body, keys }: Frame, paint: Paint, width: number): string[] {
+  const rule = paint.fg("border", "─".repeat(Math.max(1, width)));
+  const heading = wrapped(paint.bold(paint.fg("accent", title)), width);
+  const hint = wrapped(paint.fg("dim", keys.join(" · ")), width, "  ");
+  return [rule, ...heading, "", ...body, "", ...hint, rule];
+}
+
+/** First index of a window of `size` items in which `selected` stands as near to the middle as it can. */
+export function windowStart(selected: number, size: number, total: number): number {
+  return Math.max(0, Math.min(selected - Math.floor(size / 2), total - size));
+}
+
+/** The text without escapes and control characters, which must not reach the terminal; tabs become blanks. */
+export function readable(text: string): string {
+  return withoutEscapes(text)
+    .replace(/\t/g, "   ")
+    .replace(/\r\n?/g, "\n")
+    .replace(/[^\P{Cc}\n]/gu, "");
 }

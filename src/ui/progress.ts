@@ -1,11 +1,10 @@
 /** A running flush above the editor: a line a batch, with its state and the characters that have come. */
 import { type Component, isKeyRelease, matchesKey } from "@mariozechner/pi-tui";
-import { count } from "../digest/room.js";
 import type { BatchProgress } from "../engine/flush-runner.js";
 import type { FlushReport } from "../flush.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import { grouped } from "../text/text.js";
+import { count, grouped } from "../text/text.js";
 import { type Color, fit, type Paint, padded } from "./paint.js";
 import { MAX_WIDGET_LINES } from "./terminal.js";
 

@@ -1,9 +1,8 @@
 /** Reading, changing and explaining single settings, for the commands and the settings screen. */
-import { formatSetting, SETTINGS, type SettingKey } from "../config.js";
+import { formatSetting, SETTINGS, type Setting, type SettingKey, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import type { Setting, SettingValue } from "../settings/rows.js";
-import type { ContextPruneConfig } from "../types.js";
+import { reasonOf } from "../text/text.js";
 
 /** What a change of a setting does to the provider's prompt cache, where it does anything. */
 const CACHE_NOTES: Readonly<Partial<Record<SettingKey, string>>> = {
@@ -37,13 +36,6 @@ export function settingNamed(name: string): Setting | undefined {
   return SETTINGS.find((setting) => setting.key.toLowerCase() === wanted);
 }
 
-/** The value that `config` has under a (dotted) key of the table. */
-export function settingValue(config: Readonly<ContextPruneConfig>, key: string): SettingValue {
-  let value: unknown = config;
-  for (const name of key.split(".")) value = (value as Record<string, unknown>)[name];
-  return value as SettingValue;
-}
-
 /** What came of a change: one sentence, and whether it took effect. */
 export interface ChangeOutcome {
   message: string;
@@ -55,7 +47,7 @@ export function changeSetting(pruner: Pruner, host: HostSnapshot, key: string, v
   try {
     pruner.changeSettings(host, { [key]: value });
   } catch (error) {
-    return { message: error instanceof Error ? error.message : String(error), type: "error" };
+    return { message: reasonOf(error), type: "error" };
   }
   const wanted = formatSetting(key, value);
   const current = formatSetting(key, settingValue(pruner.settings, key));

@@ -1,14 +1,12 @@
-/** Every setting of the table in groups, with its help; changes are saved and applied at once. */
-import { fuzzyFilter, Input, matchesKey } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS } from "../config.js";
+/** Every setting of the table with its help; changes are saved and applied at once. */
+import { getSettingsListTheme } from "@mariozechner/pi-coding-agent";
+import { fuzzyFilter, Input, matchesKey, type SettingItem, SettingsList } from "@mariozechner/pi-tui";
+import { formatSetting, parseSetting, SETTINGS, type Setting, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import type { Setting, SettingValue } from "../settings/rows.js";
-import { framed } from "./frame.js";
-import { modelChoices } from "./model-facts.js";
-import { wrapped } from "./paint.js";
-import { helpLines, settingLines } from "./settings-lines.js";
-import { type ChangeOutcome, changeSetting, settingValue } from "./settings-model.js";
+import { modelChoices, modelFacts } from "./model-facts.js";
+import { framed } from "./paint.js";
+import { type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";
 import type { Screen, Stage } from "./terminal.js";
 import { ValueEditor } from "./value-editor.js";
 
@@ -16,62 +14,79 @@ import { ValueEditor } from "./value-editor.js";
 const ROWS_AROUND = 14;
 const MIN_LIST_ROWS = 5;
 
+/** An item of the host's list, and the setting that it stands for. */
+interface Item extends SettingItem {
+  setting: Setting;
+}
+
 export class SettingsScreen implements Screen {
   readonly capturesViewportInput = true;
   focused = true;
   private readonly search = new Input();
-  private matching: readonly Setting[] = SETTINGS;
-  private selected = 0;
+  private readonly items: Item[];
+  private list: SettingsList;
   private editor: ValueEditor | undefined;
-  private outcome: ChangeOutcome | undefined;
+  /** What came of the last change, until another key is pressed. */
+  private outcome: ({ key: string } & ChangeOutcome) | undefined;
 
   constructor(
     private readonly pruner: Pruner,
     private readonly host: HostSnapshot,
     private readonly stage: Stage,
-  ) {}
+  ) {
+    this.items = SETTINGS.map((setting) => ({
+      setting,
+      id: setting.key,
+      label: setting.label,
+      currentValue: "",
+      values: setting.presets.map(({ value }) => withMeaning(setting, value)),
+      ...(setting.kind !== "boolean" && { submenu: (_current, done) => this.edit(setting, done) }),
+    }));
+    this.list = this.listOf(this.items);
+  }
 
   invalidate(): void {
     this.search.invalidate();
-    this.editor?.invalidate();
+    this.list.invalidate();
   }
 
   render(width: number): string[] {
-    const { theme } = this.stage;
-    if (this.editor) return this.renderEditor(this.editor, width);
-    this.search.focused = this.focused;
-    const body = [...this.search.render(width), "", ...this.renderList(width), "", ...this.renderHelp(width)];
-    const keys = ["type to search", "space next value", "enter choose or type", "esc close"];
-    return framed({ title: "Pruner settings", body, keys }, theme, width);
+    for (const item of this.items) {
+      item.currentValue = withMeaning(item.setting, this.textOf(item.setting));
+      item.description = this.describe(item.setting);
+    }
+    this.search.focused = this.focused && !this.editor;
+    if (this.editor) this.editor.focused = this.focused;
+    // The list ends with a hint of its own and a blank line before it.
+    const list = this.editor ? this.list.render(width) : this.list.render(width).slice(0, -2);
+    const body = this.editor ? list : [...this.search.render(width), "", ...list];
+    const keys = this.editor
+      ? ["type a value, or choose with ↑↓", "enter save", "esc back"]
+      : ["type to search", "space next value", "enter choose or type", "esc close"];
+    return framed({ title: this.editor?.title ?? "Pruner settings", body, keys }, this.stage.theme, width);
   }
 
   handleInput(data: string): void {
-    if (this.editor) this.editor.handleInput(data);
-    else this.handleList(data);
+    const { pressed } = this.stage;
+    const isForList = (["up", "down", "pageUp", "pageDown", "confirm", "cancel"] as const).some((name) =>
+      pressed(data, `tui.select.${name}`),
+    );
+    if (!this.editor) this.outcome = undefined;
+    if (this.editor || isForList) this.list.handleInput(data);
+    else if (matchesKey(data, "space")) this.cycle();
+    else this.type(data);
     this.stage.redraw();
   }
 
-  private handleList(data: string): void {
-    const { pressed, close } = this.stage;
-    const setting = this.matching[this.selected];
-    if (pressed(data, "tui.select.cancel")) close();
-    else if (pressed(data, "tui.select.up")) this.move(-1);
-    else if (pressed(data, "tui.select.down")) this.move(1);
-    else if (pressed(data, "tui.select.pageUp")) this.move(-this.listRows(), true);
-    else if (pressed(data, "tui.select.pageDown")) this.move(this.listRows(), true);
-    else if (matchesKey(data, "space")) {
-      if (setting) this.cycle(setting);
-    } else if (pressed(data, "tui.select.confirm")) {
-      if (setting) this.open(setting);
-    } else this.type(data);
-  }
-
-  private move(by: number, clamp = false): void {
-    const { length } = this.matching;
-    if (length === 0) return;
-    const next = this.selected + by;
-    this.selected = clamp ? Math.max(0, Math.min(length - 1, next)) : (next + length) % length;
-    this.outcome = undefined;
+  /** The preset behind the current one; names and lists are typed. An item without an editor takes the next of its values. */
+  private cycle(): void {
+    const cycled = this.items.filter(({ setting }) => setting.kind !== "list" && setting.kind !== "string");
+    const editors = cycled.map((item) => item.submenu);
+    for (const item of cycled) item.submenu = undefined;
+    this.list.handleInput(" ");
+    cycled.forEach((item, i) => {
+      item.submenu = editors[i];
+    });
   }
 
   private type(data: string): void {
@@ -79,77 +94,78 @@ export class SettingsScreen implements Screen {
     this.search.handleInput(data);
     const text = this.search.getValue();
     if (text === before) return;
-    this.outcome = undefined;
-    this.selected = 0;
-    this.matching = text === "" ? SETTINGS : fuzzyFilter([...SETTINGS], text, (row) => `${row.label} ${row.key}`);
+    this.list = this.listOf(fuzzyFilter(this.items, text, ({ label, id }) => `${label} ${id}`));
   }
 
-  /** The preset behind the current one; a setting without presets is typed. */
-  private cycle(setting: Setting): void {
-    const values = setting.presets.flatMap(({ value }) => {
-      const parsed = parseSetting(setting.key, value);
-      return parsed.ok ? [parsed.value] : [];
-    });
-    const names = values.map((value) => formatSetting(setting.key, value));
-    const next = values[(names.indexOf(this.shown(setting)) + 1) % Math.max(1, values.length)];
-    if (next === undefined || setting.kind === "list" || setting.kind === "string") this.open(setting);
-    else this.change(setting, next);
-  }
-
-  private open(setting: Setting): void {
-    if (setting.kind === "boolean") {
-      this.cycle(setting);
-      return;
-    }
-    const isModel = setting.key === "summarizerModel";
-    this.outcome = undefined;
+  private edit(setting: Setting, done: () => void): ValueEditor {
+    const choices = setting.key === "summarizerModel" ? modelChoices(this.host) : [];
+    const close = () => {
+      this.editor = undefined;
+      done();
+    };
     this.editor = new ValueEditor({
       setting,
       current: settingValue(this.pruner.settings, setting.key),
-      choices: isModel ? [...setting.presets, ...modelChoices(this.host)] : setting.presets,
+      choices: [...setting.presets, ...choices],
       stage: this.stage,
-      onCancel: () => {
-        this.editor = undefined;
-      },
+      onCancel: close,
       onValue: (value) => {
-        const outcome = this.change(setting, value);
+        const outcome = this.change(setting.key, value);
         if (outcome.type === "error") return outcome.message;
-        this.editor = undefined;
+        close();
         return undefined;
       },
     });
+    return this.editor;
   }
 
-  private change(setting: Setting, value: SettingValue): ChangeOutcome {
-    this.outcome = changeSetting(this.pruner, this.host, setting.key, value);
-    return this.outcome;
+  private change(key: string, value: SettingValue): ChangeOutcome {
+    const outcome = changeSetting(this.pruner, this.host, key, value);
+    this.outcome = { key, ...outcome };
+    return outcome;
   }
 
-  private renderEditor(editor: ValueEditor, width: number): string[] {
+  /** What the setting does, what it means for model and prompt cache, and what came of the last change. */
+  private describe(setting: Setting): string {
+    const { key, group, help } = setting;
     const { theme } = this.stage;
-    const setting = this.matching[this.selected];
-    editor.focused = this.focused;
-    const help = setting ? [...wrapped(theme.fg("muted", setting.help), width), ""] : [];
-    const keys = ["type a value, or choose with ↑↓", "enter save", "esc back"];
-    return framed({ title: setting?.label ?? "", body: [...help, ...editor.render(width)], keys }, theme, width);
+    const note = cacheNote(key);
+    const facts = key === "summarizerModel" ? modelFacts(this.pruner.settings.summarizerModel, this.host) : undefined;
+    const outcome = this.outcome?.key === key ? this.outcome : undefined;
+    return [
+      `${group}: ${help} (${key}, default: ${formatSetting(key, setting.default)})`,
+      ...(facts ? [theme.fg("muted", facts)] : []),
+      ...(note ? [theme.fg("warning", note)] : []),
+      ...(outcome?.type === "info" ? [theme.fg("success", `Saved: ${outcome.message}`)] : []),
+      ...(outcome && outcome.type !== "info" ? [theme.fg(outcome.type, outcome.message)] : []),
+    ].join("\n");
   }
 
-  private listRows(): number {
-    return Math.max(MIN_LIST_ROWS, this.stage.rows() - ROWS_AROUND);
+  private textOf({ key }: Setting): string {
+    return formatSetting(key, settingValue(this.pruner.settings, key));
   }
 
-  private renderList(width: number): string[] {
-    const { matching, selected } = this;
-    const rows = { matching, selected, settings: this.pruner.settings, grouped: this.search.getValue() === "" };
-    return settingLines(rows, this.listRows(), this.stage.theme, width);
+  private listOf(items: Item[]): SettingsList {
+    const { close, rows } = this.stage;
+    const onChange = (key: string, shown: string) => {
+      const setting = SETTINGS.find((candidate) => candidate.key === key);
+      const preset = setting?.presets.find(({ value }) => withMeaning(setting, value) === shown);
+      const parsed = preset && parseSetting(key, preset.value);
+      if (parsed?.ok) this.change(key, parsed.value);
+    };
+    return new SettingsList(
+      items,
+      Math.max(MIN_LIST_ROWS, rows() - ROWS_AROUND),
+      getSettingsListTheme(),
+      onChange,
+      close,
+    );
   }
+}
 
-  private renderHelp(width: number): string[] {
-    const setting = this.matching[this.selected];
-    return setting ? helpLines(setting, this.pruner.settings, this.host, this.outcome, this.stage.theme, width) : [];
-  }
-
-  private shown(setting: Setting): string {
-    return formatSetting(setting.key, settingValue(this.pruner.settings, setting.key));
-  }
+/** The value, and what it is called where that says more than the value does. */
+function withMeaning({ kind, presets }: Setting, value: string): string {
+  const label = presets.find((preset) => preset.value === value)?.label ?? value;
+  const isPlain = kind === "boolean" || label.replaceAll(",", "").toLowerCase().startsWith(value.toLowerCase());
+  return isPlain ? value : `${value}  ${label}`;
 }

@@ -2,6 +2,7 @@
 import type { ExtensionUIContext, Theme } from "@mariozechner/pi-coding-agent";
 import type { Component, Focusable, Keybinding } from "@mariozechner/pi-tui";
 import type { HostSnapshot } from "../host/host.js";
+import { reasonOf } from "../text/text.js";
 import { wrapped } from "./paint.js";
 
 /** Rows that a widget may have; the hosts cut what is longer. */
@@ -63,7 +64,7 @@ export function guarded(screen: Screen, stage: Pick<Stage, "theme" | "close">): 
     try {
       return action();
     } catch (error) {
-      failure = error instanceof Error ? error.message : String(error);
+      failure = reasonOf(error);
       return otherwise;
     }
   };

@@ -1,9 +1,9 @@
 /** What a row of the tree opens: the summary of its calls, and their originals. */
 
-import { count } from "../digest/room.js";
 import type { SessionView } from "../engine/session-state.js";
 import { type RecoveredOutput, recover, sourcesOf } from "../recovery/originals.js";
 import type { Pruner } from "../runtime.js";
+import { count } from "../text/text.js";
 import { short } from "./paint.js";
 import type { CallNode } from "./tree-model.js";
 import type { TreeRow } from "./tree-rows.js";

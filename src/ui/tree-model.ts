@@ -7,34 +7,30 @@ import { recordChars } from "../render/stub.js";
 import type { Pruner } from "../runtime.js";
 import type { CommittedState } from "../session/ledger.js";
 import { oneLine } from "../text/text.js";
+import { type Sizes, total } from "./paint.js";
 
 const MAX_TOPIC = 200;
 
 /** How one call stands in the next request. */
-export type CallFate = "condensed" | "spilled" | "repeat" | "raw";
+export type CallFate = "condensed" | "spilled" | "duplicate" | "raw";
 
 /** One condensed call. Sizes in characters. */
-export interface CallNode {
-  kind: "call";
+export interface CallNode extends Sizes {
   /** `t12`. */
   ref: string;
   occurrenceKey: string;
   title: string;
   fate: CallFate;
-  before: number;
-  after: number;
 }
 
 /** A compressed chain, or a batch of calls that one reply made. */
-export interface GroupNode {
+export interface GroupNode extends Sizes {
   kind: "chain" | "batch";
   /** `b3`, or the name of the batch. */
   id: string;
   title: string;
   /** A chain that has been put back by hand is not active. */
   active: boolean;
-  before: number;
-  after: number;
   calls: CallNode[];
 }
 
@@ -65,7 +61,7 @@ export function buildTree(
       title: oneLine(listing.topic, MAX_TOPIC) || "chain",
       active: listing.active,
       before: listing.rawChars,
-      after: body === undefined ? sum(own, "after") : body.length,
+      after: body === undefined ? total(own, "after") : body.length,
       calls: own,
       time: entry?.startUserTimestamp ?? 0,
     };
@@ -90,14 +86,14 @@ function batchesOf(
     id: own[0]?.ref ?? "",
     title: own.map((call) => call.title).join(", "),
     active: true,
-    before: sum(own, "before"),
-    after: sum(own, "after"),
+    before: total(own, "before"),
+    after: total(own, "after"),
     calls: own,
     time,
   }));
 }
 
-/** When the call was made (ms); of a repeat, when its result came. */
+/** When the call was made (ms); of a duplicate, when its result came. */
 function timeOf(key: string, state: CommittedState): number {
   const record = state.calls.get(key)?.record;
   return record ? record.timestamp : Number(key.slice(key.lastIndexOf("@") + 1)) || 0;
@@ -108,7 +104,7 @@ function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">
   const add = (key: string, call: Pick<CallNode, "ref" | "title" | "before">, known: CallFate) => {
     const replacement = plan.replacements.get(key);
     const fate = replacement ? known : "raw";
-    nodes.set(key, { kind: "call", occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
+    nodes.set(key, { occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
   };
   for (const [key, { shortId, record }] of state.calls) {
     const call = { ref: shortId, title: describeCall(record.toolName, record.args), before: recordChars(record) };
@@ -117,11 +113,7 @@ function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">
   for (const [key, { shortId, original }] of state.duplicates) {
     const { record } = original;
     const title = `${describeCall(record.toolName, record.args)}, same as ${original.shortId}`;
-    add(key, { ref: shortId ?? original.shortId, title, before: recordChars(record) }, "repeat");
+    add(key, { ref: shortId ?? original.shortId, title, before: recordChars(record) }, "duplicate");
   }
   return nodes;
-}
-
-function sum(calls: readonly CallNode[], side: "before" | "after"): number {
-  return calls.reduce((total, call) => total + call[side], 0);
 }

@@ -1,5 +1,5 @@
 /** The lines of the tree of what is condensed. */
-import { count } from "../digest/room.js";
+import { count } from "../text/text.js";
 import { fit, type Paint, padded, saving, short } from "./paint.js";
 import type { CallNode, GroupNode } from "./tree-model.js";
 
@@ -30,14 +30,15 @@ export function drawRow(
   state: { isOpen?: boolean; selected?: boolean },
 ): string {
   const { group, call } = row;
+  const { isOpen } = state;
   const cursor = state.selected ? "→ " : "  ";
   const left = call
     ? `    ${padded(call.ref, 5)}${call.title}${call.fate === "spilled" ? " (spilled)" : ""}`
-    : `${fold(state.isOpen)}${groupTitle(group)}`;
+    : `${isOpen === undefined ? "" : isOpen ? "▾ " : "▸ "}${groupTitle(group)}`;
   const { before, after } = call ?? group;
   const room = Math.max(10, width - SIZES_WIDTH - 3);
   const title = padded(`${cursor}${left}`, room);
-  const note = call ? fateNote(call) : group.active ? "" : "raw";
+  const note = (call ? call.fate === "raw" : !group.active) ? "raw" : "";
   const sizes = before === after ? `${short(before)} ${note}`.trimEnd() : `${short(before)} → ${short(after)}`;
   const percent = paint.fg("success", padded(saving(before, after), 5, "right"));
   const text = `${state.selected ? paint.fg("accent", title) : call ? paint.fg("muted", title) : title} `;
@@ -48,15 +49,6 @@ function groupTitle(group: GroupNode): string {
   const calls = count(group.calls.length, "call");
   if (group.kind === "batch") return `${calls}: ${group.title}`;
   return `${group.id} ${group.active ? "chain" : "chain put back"}, ${calls}: ${group.title}`;
-}
-
-function fold(isOpen: boolean | undefined): string {
-  if (isOpen === undefined) return "";
-  return isOpen ? "▾ " : "▸ ";
-}
-
-function fateNote({ fate }: CallNode): string {
-  return fate === "raw" ? "raw" : "";
 }
 
 /** The whole tree without colours, for where there is no terminal; at most `limit` lines. */

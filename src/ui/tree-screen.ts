@@ -1,8 +1,7 @@
 /** The foldable browser of what is condensed. */
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
 import type { Pruner } from "../runtime.js";
-import { framed, windowStart } from "./frame.js";
-import { saving, short, wrapped } from "./paint.js";
+import { framed, saving, short, total, windowStart, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 import { documentOf } from "./tree-documents.js";
 import { condensedTree, type GroupNode } from "./tree-model.js";
@@ -25,7 +24,7 @@ export class TreeScreen implements Screen {
     private readonly stage: Stage,
     private readonly markdownTheme: MarkdownTheme,
   ) {
-    this.reload();
+    this.groups = condensedTree(pruner) ?? [];
     // The newest is what people look for.
     this.selected = Math.max(0, this.rows().length - 1);
   }
@@ -37,8 +36,8 @@ export class TreeScreen implements Screen {
   render(width: number): string[] {
     if (this.viewer) return this.viewer.render(width);
     const { theme } = this.stage;
-    const before = this.groups.reduce((sum, group) => sum + group.before, 0);
-    const after = this.groups.reduce((sum, group) => sum + group.after, 0);
+    const before = total(this.groups, "before");
+    const after = total(this.groups, "after");
     const title = `Condensed: ${short(before)} → ${short(after)} characters ${saving(before, after)}`.trim();
     const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
     const keys = ["↑↓ move", "←→ fold", "enter open", "d put a chain back or compress it again", "esc close"];
@@ -72,10 +71,6 @@ export class TreeScreen implements Screen {
     return visibleRows(this.groups, this.open);
   }
 
-  private reload(): void {
-    this.groups = condensedTree(this.pruner) ?? [];
-  }
-
   private moveTo(index: number): void {
     this.selected = Math.max(0, Math.min(this.rows().length - 1, index));
     this.said = "";
@@ -94,7 +89,7 @@ export class TreeScreen implements Screen {
       return;
     }
     this.pruner.setChainActive(group.id, !group.active);
-    this.reload();
+    this.groups = condensedTree(this.pruner) ?? [];
     this.said = group.active
       ? `${group.id} stands raw from the next request on; the prompt is written anew from there.`
       : `${group.id} is compressed again from the next request on.`;

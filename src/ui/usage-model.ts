@@ -3,7 +3,7 @@ import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { readOwnEntry } from "../session/entries.js";
 import { isAnswer } from "../transcript/messages.js";
-import { tokensOf } from "./paint.js";
+import { tokensOfChars } from "../transcript/tokens.js";
 
 /** Replies whose cache figures are looked at. */
 const RECENT_REPLIES = 5;
@@ -25,7 +25,7 @@ export function savedTokens(branch: readonly SessionEntry[]): SavedTokens {
   for (const entry of branch) {
     if (entry.type === "message" && isAnswer(entry.message) && perRequest > 0) {
       saved.requests += 1;
-      saved.tokens += tokensOf(perRequest);
+      saved.tokens += tokensOfChars(perRequest);
     }
     const own = entry.type === "custom" ? readOwnEntry(entry) : undefined;
     if (own?.kind === "frontier") perRequest += Math.max(0, own.data.rawCharCount - own.data.summaryCharCount);

@@ -1,8 +1,8 @@
 /** Choosing a value from a list or typing one, with errors in place. */
+import { getSelectListTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, type Focusable, fuzzyFilter, Input, SelectList } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting } from "../config.js";
-import type { Setting, SettingPreset, SettingValue } from "../settings/rows.js";
-import { type Paint, wrapped } from "./paint.js";
+import { formatSetting, parseSetting, type Setting, type SettingPreset, type SettingValue } from "../config.js";
+import { wrapped } from "./paint.js";
 import type { Stage } from "./terminal.js";
 
 const MAX_CHOICES = 8;
@@ -21,6 +21,7 @@ export interface ValueEditorOptions {
 /** An input above the choices that fit what is typed. */
 export class ValueEditor implements Component, Focusable {
   focused = true;
+  readonly title: string;
   private readonly input = new Input();
   private list: SelectList;
   private matching: readonly SettingPreset[];
@@ -30,6 +31,7 @@ export class ValueEditor implements Component, Focusable {
 
   constructor(private readonly options: ValueEditorOptions) {
     const { setting, current, choices } = options;
+    this.title = setting.label;
     this.matching = choices;
     this.list = this.listOf(choices);
     const at = choices.findIndex(({ value }) => formatSetting(setting.key, current) === canonical(setting.key, value));
@@ -43,9 +45,12 @@ export class ValueEditor implements Component, Focusable {
   }
 
   render(width: number): string[] {
-    const { theme } = this.options.stage;
+    const { setting, stage } = this.options;
+    const { theme } = stage;
     this.input.focused = this.focused;
     return [
+      ...wrapped(theme.fg("muted", setting.help), width),
+      "",
       ...this.input.render(width),
       "",
       ...(this.matching.length > 0 ? this.list.render(width) : []),
@@ -93,7 +98,7 @@ export class ValueEditor implements Component, Focusable {
 
   private listOf(choices: readonly SettingPreset[]): SelectList {
     const items = choices.map(({ value, label }) => ({ value, label: value, description: label }));
-    return new SelectList(items, MAX_CHOICES, selectTheme(this.options.stage.theme), {
+    return new SelectList(items, MAX_CHOICES, getSelectListTheme(), {
       minPrimaryColumnWidth: 12,
       maxPrimaryColumnWidth: 36,
     });
@@ -104,14 +109,4 @@ export class ValueEditor implements Component, Focusable {
 function canonical(key: string, text: string): string {
   const parsed = parseSetting(key, text);
   return parsed.ok ? formatSetting(key, parsed.value) : text;
-}
-
-function selectTheme(paint: Paint): ConstructorParameters<typeof SelectList>[2] {
-  return {
-    selectedPrefix: (text) => paint.fg("accent", text),
-    selectedText: (text) => paint.fg("accent", text),
-    description: (text) => paint.fg("muted", text),
-    scrollInfo: (text) => paint.fg("muted", text),
-    noMatch: (text) => paint.fg("muted", text),
-  };
 }

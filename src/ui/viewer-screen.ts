@@ -1,9 +1,7 @@
 /** A summary and the original that it stands for, to be scrolled through. */
 import { type Component, Markdown, type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
-import { count } from "../digest/room.js";
-import { framed } from "./frame.js";
-import { wrapped } from "./paint.js";
-import { readable } from "./readable.js";
+import { count } from "../text/text.js";
+import { framed, readable, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 
 /** Lines of an original that are shown until it is expanded. */
@@ -48,14 +46,9 @@ export class ViewerScreen implements Screen {
     this.top = Math.max(0, Math.min(this.top, lines.length - rows));
     const body = lines.slice(this.top, this.top + rows);
     const end = Math.min(lines.length, this.top + rows);
-    const position = lines.length > rows ? `${this.top + 1}-${end} of ${lines.length}` : "";
+    const position = lines.length > rows ? [`${this.top + 1}-${end} of ${lines.length}`] : [];
     const key = this.stage.keyName("app.tools.expand");
-    const keys = [
-      `${key} ${this.expanded ? "fold" : "expand"}`,
-      "↑↓ scroll",
-      "esc back",
-      ...(position ? [position] : []),
-    ];
+    const keys = [`${key} ${this.expanded ? "fold" : "expand"}`, "↑↓ scroll", "esc back", ...position];
     return framed({ title: this.document.title, body, keys }, this.stage.theme, width);
   }
 
@@ -89,15 +82,13 @@ export class ViewerScreen implements Screen {
       : wrapped(theme.fg("muted", "No summary: what stands in its place was made without one."), width);
     return [
       ...summary,
-      ...this.document.originals.flatMap((original) => [
-        "",
-        ...layOutOriginal(original, this.expanded, this.stage, width),
-      ]),
+      ...this.document.originals.flatMap((original) => ["", ...layOut(original, this.expanded, this.stage, width)]),
     ];
   }
 }
 
-function layOutOriginal(
+/** Lines of an original. */
+function layOut(
   { title, text }: Document["originals"][number],
   expanded: boolean,
   { theme: paint, keyName }: Pick<Stage, "theme" | "keyName">,
