@@ -5,6 +5,9 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { formatSetting, SETTINGS } from "../config.js";
+import type { HostSnapshot } from "../host/host.js";
+import { findModel } from "../host/models.js";
+import { isAssistant } from "../transcript/messages.js";
 import type { ContextPruneConfig } from "../types.js";
 import { settingValue } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, type Subcommand, warning } from "./types.js";
@@ -31,7 +34,13 @@ async function replay({ pruner, host }: CommandInput): Promise<CommandResult> {
   }
   // A host that is one executable is no runtime for another program.
   if (!/^(node|bun)/i.test(basename(process.execPath))) return info(`Run: npx pi-condense replay "${file}"`);
-  const args = [PROGRAM, "replay", file, ...settingArguments(pruner.settings)];
+  const args = [
+    PROGRAM,
+    "replay",
+    file,
+    ...settingArguments(pruner.settings),
+    ...priceArguments(host, pruner.settings),
+  ];
   try {
     const options = { timeout: LIMIT_MS, maxBuffer: MAX_OUTPUT_BYTES };
     const { stdout } = await promisify(execFile)(process.execPath, args, options);
@@ -48,6 +57,22 @@ export function settingArguments(config: Readonly<ContextPruneConfig>): string[]
     const text = formatSetting(key, settingValue(config, key));
     return text === formatSetting(key, setting.default) ? [] : ["--set", `${key}=${text}`];
   });
+}
+
+/** The host's own prices of the session's models and of the summariser, for the command line, which has no host. */
+export function priceArguments(
+  { session, models }: Pick<HostSnapshot, "session" | "models">,
+  { summarizerModel }: Pick<ContextPruneConfig, "summarizerModel">,
+): string[] {
+  const used = session.getEntries().flatMap((entry) => {
+    if (entry.type !== "message" || !isAssistant(entry.message)) return [];
+    return [`${entry.message.provider}/${entry.message.model}`];
+  });
+  const prices = [...new Set([...used, summarizerModel])].flatMap((name) => {
+    const found = findModel(name, models);
+    return found ? [[name, found.model.cost] as const] : [];
+  });
+  return prices.length === 0 ? [] : ["--model-prices", JSON.stringify(Object.fromEntries(prices))];
 }
 
 function reasonOf(error: unknown): string {

@@ -37,6 +37,8 @@ figcaption { font-weight: 600; margin-bottom: .5rem; }
 .lane-body { grid-column: 2; position: relative; height: 1rem; border-bottom: 1px solid var(--rule); }
 .lane-body i { position: absolute; bottom: 0; width: 2px; height: .6rem; margin-left: -1px; background: var(--c); }
 .lane-body b { position: absolute; bottom: 0; width: .6rem; height: .6rem; margin-left: -.3rem; background: var(--c); transform: translateY(-.25rem) rotate(45deg); }
+.lane-body u { position: absolute; bottom: .65rem; width: .3rem; height: .3rem; margin-left: -.15rem; border-radius: 50%; background: var(--c); }
+.lead { font-size: 1.1rem; color: var(--ink); } .axis { font-weight: 400; font-size: .8rem; color: var(--soft); }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .4rem .9rem; text-align: right; border-bottom: 1px solid var(--rule); vertical-align: bottom; }

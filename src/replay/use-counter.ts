@@ -15,6 +15,8 @@ export interface RecordedUses {
 /** A use, and whether the request as sent lacked a line of it. */
 export interface CountedUse extends Use {
   missed: boolean;
+  /** Missed, and not so in the session as it was recorded: there the model had done without. */
+  isNew: boolean;
 }
 
 /** What the reply to one request used. */
@@ -23,6 +25,8 @@ export interface RequestUses {
   /** Calls that replace text, and those of them that quote a line to replace which the request lacked. */
   edits: number;
   missedEdits: number;
+  /** Messages of the user before the reply. */
+  turn: number;
 }
 
 /** Finds the uses in the entries of a recording, root first. */
@@ -43,17 +47,34 @@ export function recordedUses(entries: readonly SessionEntry[]): RecordedUses {
 export class UseCounter {
   private readonly held: HeldLines;
 
-  constructor(private readonly recorded: RecordedUses) {
+  /** @param doneWithout what the requests as recorded lacked already */
+  constructor(
+    private readonly recorded: RecordedUses,
+    private readonly doneWithout: ReadonlySet<Use> = new Set(),
+  ) {
     this.held = new HeldLines(recorded.lines);
   }
 
   /** The request that the reply at `index` of the entries answered. @param messages as they were sent */
   request(index: number, messages: readonly AgentMessage[]): RequestUses {
     this.held.update(messages);
-    const { uses, edits } = this.recorded.byEntry.get(index) ?? { uses: [], edits: 0 };
-    const counted = uses.map((use) => ({ ...use, missed: use.lines.some((line) => !this.held.has(line)) }));
+    const { uses, edits, turn } = this.recorded.byEntry.get(index) ?? { uses: [], edits: 0, turn: 0 };
+    const counted = uses.map((use): CountedUse => {
+      const missed = this.isMissed(use);
+      return { ...use, missed, isNew: missed && !this.doneWithout.has(use) };
+    });
     const missedEdits = new Set(counted.filter(({ isEdit, missed }) => isEdit && missed).map(({ call }) => call)).size;
-    return { uses: counted, edits, missedEdits };
+    return { uses: counted, edits, missedEdits, turn };
+  }
+
+  /** As `request`; gives what the request lacked. */
+  missedIn(index: number, messages: readonly AgentMessage[]): Use[] {
+    this.held.update(messages);
+    return (this.recorded.byEntry.get(index)?.uses ?? []).filter((use) => this.isMissed(use));
+  }
+
+  private isMissed({ lines }: Use): boolean {
+    return lines.some((line) => !this.held.has(line));
   }
 }
 
@@ -75,27 +96,48 @@ export interface UseShare {
 
 /** Highest ages of the groups. */
 const AGES = [1, 2, 4, 8, 16, 32];
+const AGE_GROUPS = Object.fromEntries(
+  [...AGES, Number.POSITIVE_INFINITY].map((age) => [ageGroup(age), { uses: 0, misses: 0 }]),
+);
 
 /** Adds up what requests used. */
 export function totalUses(requests: readonly RequestUses[]): UseTotals {
-  const byTool = new Map<string, UseShare>();
-  const byAge = new Map([...AGES, Number.POSITIVE_INFINITY].map((age) => [ageGroup(age), { uses: 0, misses: 0 }]));
-  const totals = { uses: 0, misses: 0, edits: 0, missedEdits: 0 };
-  for (const { uses, edits, missedEdits } of requests) {
-    totals.edits += edits;
-    totals.missedEdits += missedEdits;
-    for (const { origin, age, missed } of uses) {
-      const tool = byTool.get(origin.tool) ?? { uses: 0, misses: 0 };
-      byTool.set(origin.tool, tool);
-      for (const share of [totals, tool, byAge.get(ageGroup(age))]) {
-        if (!share) continue;
-        share.uses += 1;
-        if (missed) share.misses += 1;
-      }
+  return sumUses(
+    requests.flatMap(({ uses, edits, missedEdits }) => [
+      { uses: 0, misses: 0, edits, missedEdits, byTool: {}, byAge: {} },
+      ...uses.map(({ origin, age, missed }): UseTotals => {
+        const share = { uses: 1, misses: missed ? 1 : 0 };
+        const groups = { byTool: { [origin.tool]: share }, byAge: { [ageGroup(age)]: share } };
+        return { ...share, edits: 0, missedEdits: 0, ...groups };
+      }),
+    ]),
+  );
+}
+
+/** The sum of totals. Tools with the most misses come first. */
+export function sumUses(parts: readonly UseTotals[]): UseTotals {
+  const add = (pick: (part: UseTotals) => number) => parts.reduce((sum, part) => sum + pick(part), 0);
+  const tools = addShares(parts.map(({ byTool }) => byTool));
+  const ages = addShares([AGE_GROUPS, ...parts.map(({ byAge }) => byAge)]);
+  return {
+    uses: add(({ uses }) => uses),
+    misses: add(({ misses }) => misses),
+    edits: add(({ edits }) => edits),
+    missedEdits: add(({ missedEdits }) => missedEdits),
+    byTool: Object.fromEntries(tools.toSorted(([, a], [, b]) => b.misses - a.misses || b.uses - a.uses)),
+    byAge: Object.fromEntries(ages),
+  };
+}
+
+function addShares(parts: readonly Record<string, UseShare>[]): [string, UseShare][] {
+  const sums = new Map<string, UseShare>();
+  for (const part of parts) {
+    for (const [name, { uses, misses }] of Object.entries(part)) {
+      const sum = sums.get(name) ?? { uses: 0, misses: 0 };
+      sums.set(name, { uses: sum.uses + uses, misses: sum.misses + misses });
     }
   }
-  const tools = [...byTool].toSorted(([, a], [, b]) => b.misses - a.misses || b.uses - a.uses);
-  return { ...totals, byTool: Object.fromEntries(tools), byAge: Object.fromEntries(byAge) };
+  return [...sums];
 }
 
 function ageGroup(age: number): string {

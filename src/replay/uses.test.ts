@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ToolCall } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
 import { HeldLines } from "./held-lines.js";
@@ -12,7 +13,7 @@ function user(content: string): AgentMessage {
   return { role: "user", content, timestamp: ++clock };
 }
 
-function call(name: string, args: Record<string, unknown>, id = `c${clock}`, text = ""): AgentMessage {
+function call(name: string, args: ToolCall["arguments"], id = `c${clock}`, text = ""): AgentMessage {
   const counts = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
   const usage = { ...counts, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } };
   const from = { api: "openai-completions" as const, provider: "p", model: "m" };
@@ -81,7 +82,7 @@ describe("a reply uses", () => {
   });
 
   test("what is nested to any depth", () => {
-    let args: Record<string, unknown> = { oldText: "const answer = 42;" };
+    let args: ToolCall["arguments"] = { oldText: "const answer = 42;" };
     for (let depth = 0; depth < 100_000; depth++) args = { edits: [args] };
     expect(usesOfLast(...READ, call("edit", args)).uses).toHaveLength(1);
   });

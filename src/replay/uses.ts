@@ -12,6 +12,7 @@ import {
   toolCallsOf,
 } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
+import { estimateTextTokens } from "../transcript/tokens.js";
 import { type ArgumentText, fileOf, linesOf, quotesOf, shownLines, textsIn } from "./quotes.js";
 
 /** An output, or the arguments of a call, that later calls may quote. */
@@ -22,8 +23,9 @@ export interface Origin {
   tool: string;
   /** The file that the call is about, where its arguments name one. */
   file: string | undefined;
-  /** Characters of the output, or of all strings of the arguments. */
+  /** Characters of the output, or of all strings of the arguments; and tokens, as estimated. */
   chars: number;
+  tokens: number;
   /** Number of the reply that made the call, from 0. */
   request: number;
 }
@@ -47,6 +49,8 @@ export interface ReplyUses {
   uses: readonly Use[];
   /** Calls that replace text, whether they quote anything or not. */
   edits: number;
+  /** Messages of the user before it. */
+  turn: number;
 }
 
 /** Finds uses in a conversation that is given message by message, raw. Takes time in proportion to its length. */
@@ -57,10 +61,12 @@ export class UseFinder {
   private readonly pairing = new CallPairing();
   private readonly argumentsOf = new WeakMap<object, Origin>();
   private replies = 0;
+  private turns = 0;
 
   /** The next message. Gives what it uses where it is a reply. */
   add(message: AgentMessage): ReplyUses | undefined {
     if (isAssistant(message)) return this.addReply(message);
+    if (message.role === "user") this.turns += 1;
     if (isToolResult(message)) this.addResult(message);
     else this.speak(textsSaid(message));
     return undefined;
@@ -82,7 +88,7 @@ export class UseFinder {
     this.replies += 1;
     // A provider is never sent a broken reply, so that nothing can quote it.
     if (!isDropped(reply)) this.addWords(reply, calls);
-    return { uses, edits };
+    return { uses, edits, turn: this.turns };
   }
 
   /** What a reply says and calls is there for the next one to quote. */
@@ -91,8 +97,9 @@ export class UseFinder {
     const request = this.replies - 1;
     for (const { call, texts } of calls) {
       const chars = texts.reduce((sum, { text }) => sum + text.length, 0);
+      const tokens = texts.reduce((sum, { text }) => sum + estimateTextTokens(text), 0);
       const from = { key: call.id, tool: call.name, file: fileOf(texts), request };
-      const origin: Origin = { kind: "arguments", ...from, chars };
+      const origin: Origin = { kind: "arguments", ...from, chars, tokens };
       this.argumentsOf.set(call, origin);
       for (const { text } of texts) for (const line of linesOf(text)) this.origins.set(line, origin);
     }
@@ -105,7 +112,7 @@ export class UseFinder {
     if (args) args.key = key;
     const text = extractToolResultText(message);
     const from = { tool: message.toolName, file: args?.file, request: args?.request ?? Math.max(0, this.replies - 1) };
-    const origin: Origin = { kind: "result", key, ...from, chars: text.length };
+    const origin: Origin = { kind: "result", key, ...from, chars: text.length, tokens: estimateTextTokens(text) };
     for (const line of shownLines(text)) this.origins.set(line, origin);
   }
 
