@@ -32,6 +32,8 @@ export interface RequestFigures {
   tokens: number;
   read: number;
   write: number;
+  /** Timestamp of the first message that did not come from the cache, ms; `undefined` where all did. */
+  writtenFrom: number | undefined;
   /** Cost of the prompt. */
   cost: number;
   /** Tokens of the answer and their cost, which is the same whatever is condensed. */
@@ -85,7 +87,8 @@ export class CostMeter {
     const prices = this.options.costOfModel(this.model);
     const cost = this.priceOf({ read, write, input, output: 0 });
     const outputCost = costOf({ read, write, input, output }, prices) - cost;
-    this.requests.push({ at, tokens: read + write + input, read, write, output, cost, outputCost });
+    const writtenFrom = messages[cachedMessages(messages, own, read)]?.timestamp;
+    this.requests.push({ at, tokens: read + write + input, read, write, writtenFrom, output, cost, outputCost });
   }
 
   /** The host compacts: a request of its own, whose prompt is written into the cache for nothing. */
@@ -166,6 +169,18 @@ export class CostMeter {
     this.models.set(this.model, meter);
     return meter;
   }
+}
+
+/** How many messages at the head of a prompt, of which the cache gave `read` tokens, came from the cache. */
+function cachedMessages(messages: readonly AgentMessage[], own: ModelMeter, read: number): number {
+  let left = read - own.system.tokens;
+  const first = messages.findIndex((message) => {
+    const { tokens } = partOf(message, own);
+    left -= tokens;
+    // Sums of fractions in another order are not quite the same.
+    return tokens > 0 && left < -0.5;
+  });
+  return first < 0 ? messages.length : first;
 }
 
 function partOf(message: AgentMessage, { scale, parts, partsByContent }: ModelMeter): PromptPart {

@@ -12,7 +12,8 @@ const PAGE_CHARS = 50 * 1_024;
 interface Carried {
   origin: Origin;
   tokens: number;
-  /** The user's messages before it. */
+  /** When the reply that it was asked for came, ms, and the user's messages before it. */
+  at: number;
   turn: number;
 }
 
@@ -38,17 +39,21 @@ export class RecoveryCharge {
     const compacted = meter.compactions.at(-1)?.request === index;
     if (compacted) this.carried = [];
     else if (flushed) this.carried = this.carried.filter((text) => turn - text.turn < this.graceTurns);
-    let carriedTokens = this.carried.reduce((sum, { tokens }) => sum + tokens, 0);
-    // A flush rewrites what stands behind its first change, and recovered text stands late.
-    const isRewritten = flushed || request.read === 0;
-    let cost = this.price(isRewritten ? { write: carriedTokens } : { read: carriedTokens });
+    const { at, writtenFrom = Number.POSITIVE_INFINITY } = request;
+    let cost = 0;
+    let carriedTokens = 0;
+    for (const text of this.carried) {
+      // It stands before the reply that it was asked for, and is written again with whatever stands before itself.
+      cost += this.price(writtenFrom < text.at ? { write: text.tokens } : { read: text.tokens });
+      carriedTokens += text.tokens;
+    }
     for (const origin of new Set(uses.filter(({ isNew }) => isNew).map((use) => use.origin))) {
       if (this.carried.some((text) => text.origin === origin)) continue;
       const shown = origin.chars > PAGE_CHARS ? PAGE_CHARS / origin.chars : 1;
       const tokens = meter.scaled(origin.tokens) * shown + ASKING_TOKENS;
       cost +=
         this.price({ read: request.tokens + carriedTokens, output: ASKING_TOKENS }) + this.price({ write: tokens });
-      this.carried.push({ origin, tokens, turn });
+      this.carried.push({ origin, tokens, at, turn });
       carriedTokens += tokens;
       this.extraRequests += 1;
     }

@@ -117,7 +117,7 @@ export function renderSummary(sessions: readonly (NamedReport & { file: string }
     `${pruned.uses.missedEdits}/${pruned.uses.edits}`,
   ];
   const header = ["session", "requests", "raw", "cost", "of raw", "missed"];
-  const rows = sessions.map(({ file, report }) => line(file, report));
+  const rows = sessions.map(({ file, report }) => line(file.replace(/\.jsonl$/, ""), report));
   return [
     ...layOut([header, ...rows, line("all", total)]),
     "",
