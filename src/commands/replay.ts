@@ -16,6 +16,7 @@ const PROGRAM = fileURLToPath(new URL("../../bin/pi-condense.mjs", import.meta.u
 /** Milliseconds; sessions of thousands of requests take a minute. */
 const LIMIT_MS = 10 * 60_000;
 const MAX_OUTPUT_BYTES = 1_000_000;
+const KEY = "pruner-replay";
 
 export const replayCommands: readonly Subcommand[] = [
   {
@@ -43,11 +44,23 @@ async function replay({ pruner, host }: CommandInput): Promise<CommandResult> {
   ];
   try {
     const options = { timeout: LIMIT_MS, maxBuffer: MAX_OUTPUT_BYTES };
-    const { stdout } = await promisify(execFile)(process.execPath, args, options);
+    const running = promisify(execFile)(process.execPath, args, options);
+    showProgress(host, "0%");
+    running.child.stderr?.on("data", (said) => {
+      const share = /\d+%(?!.*\d%)/s.exec(String(said))?.[0];
+      if (share) showProgress(host, share);
+    });
+    const { stdout } = await running;
     return info(stdout.trimEnd());
   } catch (error) {
     return warning(`The session could not be replayed: ${reasonOf(error)}`);
+  } finally {
+    host.terminal?.setWidget(KEY, undefined);
   }
+}
+
+function showProgress({ terminal }: Pick<HostSnapshot, "terminal">, share: string): void {
+  terminal?.setWidget(KEY, [`Replaying this session: ${share}`]);
 }
 
 /** What differs from the shipped settings, as the command line takes it. */
@@ -77,7 +90,8 @@ export function priceArguments(
 
 function reasonOf(error: unknown): string {
   if (typeof error === "object" && error !== null && "stderr" in error && typeof error.stderr === "string") {
-    const said = error.stderr.trim();
+    // What was said of the progress has been cleared from the line.
+    const said = (error.stderr.split("\r\u001b[K").at(-1) ?? "").trim();
     if (said !== "") return said;
   }
   return error instanceof Error ? error.message : String(error);

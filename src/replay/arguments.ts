@@ -25,6 +25,7 @@ finished tool output condensed. A folder gives a summary over the sessions in it
   --context-window TOKENS   window of the model; by default guessed from the session
   --json                    print the figures as JSON
   --html FILE               write a page with the course of the session
+  --progress                say how far it is, also where that is no terminal
 `;
 
 /** What was asked for. */
@@ -36,6 +37,8 @@ export interface ReplayCommand {
   json: boolean;
   /** File for the page. */
   html: string | undefined;
+  /** Tell the progress in any case. */
+  progress: boolean;
 }
 
 /**
@@ -61,6 +64,7 @@ export function parseReplayArguments(args: readonly string[]): ReplayCommand | u
     },
     json: values.json === true,
     html: values.html,
+    progress: values.progress === true,
   };
 }
 
@@ -81,6 +85,7 @@ function parse(args: readonly string[]) {
         "context-window": { type: "string" },
         json: { type: "boolean" },
         html: { type: "string" },
+        progress: { type: "boolean" },
         help: { type: "boolean", short: "h" },
       },
     });

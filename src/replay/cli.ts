@@ -66,9 +66,9 @@ class Output {
     this.terminal.err(visible(text));
   }
 
-  /** Writes over what was said of the progress before; nothing where nobody looks. */
-  progress(text: string): void {
-    if (!this.terminal.errIsTty) return;
+  /** Writes over what was said of the progress before; nothing where nobody looks, unless it is `wanted`. */
+  progress(text: string, wanted: boolean): void {
+    if (!this.terminal.errIsTty && !wanted) return;
     this.hasProgress = true;
     this.terminal.err(`\r\u001b[K${visible(text)}`);
   }
@@ -154,18 +154,18 @@ function sessionFiles(folder: string): string[] {
 
 /** @throws ReplayInputError whatever is wrong with the session */
 async function replayPath(
-  { assumptions }: ReplayCommand,
+  { assumptions, progress }: ReplayCommand,
   path: string,
   name: string,
   output: Output,
   variants: readonly Variant[],
 ): Promise<Replay> {
-  output.progress(`${name}: 0%`);
+  output.progress(`${name}: 0%`, progress);
   let told = performance.now();
   const onProgress: OnProgress = (share) => {
     if (performance.now() - told < PROGRESS_MS) return;
     told = performance.now();
-    output.progress(`${name}: ${Math.floor(share * 100)}%`);
+    output.progress(`${name}: ${Math.floor(share * 100)}%`, progress);
   };
   try {
     return await replaySession(readSessionFile(path), variants, assumptions, onProgress);

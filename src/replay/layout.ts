@@ -17,11 +17,11 @@ export function wrapped(text: string, indent = ""): string {
 }
 
 /** Rows in columns, the first one to the left and the others to the right. A first cell is cut at its start. */
-export function layOut(rows: readonly (readonly string[])[]): string[] {
+export function layOut(rows: readonly (readonly string[])[], columns = COLUMNS): string[] {
   const widthOf = (column: number) => Math.max(...rows.map((row) => row[column]?.length ?? 0));
   const widths = (rows[0] ?? []).map((_, column) => widthOf(column));
   const others = widths.slice(1).reduce((sum, width) => sum + width + 2, 0);
-  const first = Math.min(widths[0] ?? 0, Math.max(10, COLUMNS - others));
+  const first = Math.min(widths[0] ?? 0, Math.max(10, columns - others));
   return rows.map(([label = "", ...cells]) => {
     const shown = label.length > first ? `…${label.slice(label.length - first + 1)}` : label;
     const right = cells.map((cell, i) => cell.padStart(widths[i + 1] ?? 0));
