@@ -31,14 +31,14 @@ export class HeldLines {
     }
   }
 
-  /** The messages of the next request, as sent. */
+  /** The messages of the next request, as sent; the list is not to be changed afterwards. */
   update(messages: readonly AgentMessage[]): void {
     const { held } = this;
     let same = 0;
     while (same < messages.length && messages[same] === held[same]) same += 1;
     for (let i = same; i < messages.length; i++) this.count(messages[i], 1);
     for (let i = same; i < held.length; i++) this.count(held[i], -1);
-    this.held = [...messages];
+    this.held = messages;
   }
 
   /** Whether a message of the last request holds the line. */
