@@ -105,6 +105,7 @@ describe("pi-condense replay", () => {
   test("sets variants side by side", async () => {
     const args = ["replay", SHORT, "--digest", "--compare", "pruneOn=every-turn", "--compare", "minBatchChars=5000"];
     const { out } = await run(...args);
+    expect(out).toMatch(/^Condensed, this session costs [\d.]+ instead of [\d.]+\s\([-+]?\d+%\), answers\sincluded/m);
     expect(out).toMatch(/^ +raw +A +B$/m);
     expect(out).toMatch(/^ +raw +C$/m);
     expect(out).toMatch(/^B: pruneOn=every-turn/m);

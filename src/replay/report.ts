@@ -32,7 +32,7 @@ function prunedRow(label: string, pruned: Row["pruned"]): Row {
 }
 
 const ROWS: readonly Row[] = [
-  rowOf("cost", ({ cost }, { settings }) => money(cost, settings)),
+  rowOf("cost without answers", ({ cost }, { settings }) => money(cost, settings)),
   prunedRow("  of the raw cost", ({ ratio }) => ratio.toFixed(3)),
   prunedRow("  without recoveries", ({ ratioWithoutRecoveries }) => ratioWithoutRecoveries.toFixed(3)),
   prunedRow("  with answers", ({ raw, pruned, settings: { replay } }) =>
@@ -99,11 +99,14 @@ function tablesOf(first: ReplayReport, columns: readonly { column: string; repor
 }
 
 /** The whole bill in a sentence. */
-export function describeBill({ raw, pruned, settings }: ReplayReport): string {
+export function describeBill({ raw, pruned, settings }: ReplayReport, what = "this session costs"): string {
   const { extraRequests, recoveryCost } = pruned;
-  const change = raw.cost > 0 ? ` (${signed(pruned.cost / raw.cost - 1)})` : "";
-  const asked = extraRequests === 0 ? "" : `, of which ${money(recoveryCost, settings)} is for output asked back`;
-  return `Condensed, this session's prompts cost ${money(pruned.cost, settings)} instead of ${money(raw.cost, settings)}${change}${asked}.`;
+  const before = raw.cost + settings.replay.answersCost;
+  const after = pruned.cost + settings.replay.answersCost;
+  const whole = `${money(after, settings)} instead of ${money(before, settings)}`;
+  const change = before > 0 ? ` (${signed(after / before - 1)})` : "";
+  const asked = extraRequests === 0 ? "" : `; ${money(recoveryCost, settings)} of it is for output asked back`;
+  return `Condensed, ${what} ${whole}${change}, answers included${asked}.`;
 }
 
 /** The table of several sessions, one line each. */
@@ -121,7 +124,7 @@ export function renderSummary(sessions: readonly (NamedReport & { file: string }
   return [
     ...layOut([header, ...rows, line("all", total)]),
     "",
-    wrapped(describeBill(total).replace("this session's", "these sessions'")),
+    wrapped(describeBill(total, "these sessions cost")),
     wrapped("missed: edits whose text the request lacked, of all edits.", "  "),
     ...describeMisses("all", total.pruned).map((sentence) => wrapped(sentence, "  ")),
     "",
