@@ -10,10 +10,15 @@ const LEADING = power(BASE, HEAD - 1);
 /** Bits of the hash that tell at once that no line begins here. */
 const FILTER_BITS = 20;
 
+/** Most messages hold none of the lines. */
+const NONE: readonly string[] = Object.freeze([]);
+
 /** Counts lines in the messages as sent. A line is held where it stands within a text, also as part of a longer line. */
 export class HeldLines {
   private readonly counts = new Map<string, number>();
-  private held: readonly AgentMessage[] = [];
+  private sent: readonly AgentMessage[] = [];
+  /** Lines of each message that was sent. */
+  private readonly held: (readonly string[])[] = [];
   private readonly byMessage = new WeakMap<AgentMessage, readonly string[]>();
   /** A rendered message is another object in each request, its texts seldom others. */
   private readonly byText = new Map<string, readonly string[]>();
@@ -33,12 +38,20 @@ export class HeldLines {
 
   /** The messages of the next request, as sent; the list is not to be changed afterwards. */
   update(messages: readonly AgentMessage[]): void {
-    const { held } = this;
-    let same = 0;
-    while (same < messages.length && messages[same] === held[same]) same += 1;
-    for (let i = same; i < messages.length; i++) this.count(messages[i], 1);
-    for (let i = same; i < held.length; i++) this.count(held[i], -1);
-    this.held = messages;
+    const { sent, held } = this;
+    for (let i = 0; i < Math.max(messages.length, held.length); i++) {
+      const message = messages[i];
+      if (message !== undefined && message === sent[i]) continue;
+      const lines = message === undefined ? NONE : this.linesOf(message);
+      const before = held[i] ?? NONE;
+      if (lines !== before) {
+        this.count(before, -1);
+        this.count(lines, 1);
+      }
+      held[i] = lines;
+    }
+    held.length = messages.length;
+    this.sent = messages;
   }
 
   /** Whether a message of the last request holds the line. */
@@ -46,15 +59,18 @@ export class HeldLines {
     return (this.counts.get(line) ?? 0) > 0;
   }
 
-  private count(message: AgentMessage | undefined, change: 1 | -1): void {
-    if (!message) return;
-    for (const line of this.linesOf(message)) this.counts.set(line, (this.counts.get(line) ?? 0) + change);
+  private count(lines: readonly string[], change: 1 | -1): void {
+    for (const line of lines) this.counts.set(line, (this.counts.get(line) ?? 0) + change);
   }
 
   private linesOf(message: AgentMessage): readonly string[] {
     const known = this.byMessage.get(message);
     if (known) return known;
-    const lines = textsSent(message).flatMap((text) => this.linesIn(text));
+    let lines = NONE;
+    for (const text of textsSent(message)) {
+      const found = this.linesIn(text);
+      if (found.length > 0) lines = lines.length === 0 ? found : [...lines, ...found];
+    }
     this.byMessage.set(message, lines);
     return lines;
   }
@@ -71,7 +87,7 @@ export class HeldLines {
       const rest = hash - Math.imul(text.charCodeAt(start), LEADING);
       hash = (Math.imul(rest, BASE) + text.charCodeAt(start + HEAD)) >>> 0;
     }
-    const lines = [...found];
+    const lines = found.size === 0 ? NONE : [...found];
     this.byText.set(text, lines);
     return lines;
   }
@@ -91,9 +107,14 @@ function power(base: number, exponent: number): number {
 }
 
 /** Every text of a message that a model gets to read. */
-function textsSent(message: AgentMessage): string[] {
-  if (isAssistant(message) && isDropped(message)) return [];
+function textsSent(message: AgentMessage): readonly string[] {
   if (message.role === "bashExecution") return [message.command, message.output];
   if ("summary" in message) return [message.summary];
-  return "content" in message ? textsIn(message.content).map(({ text }) => text) : [];
+  if (!("content" in message) || (isAssistant(message) && isDropped(message))) return NONE;
+  const { content } = message;
+  if (typeof content === "string") return [content];
+  const [first] = content;
+  // Nearly every result is one text, and there are many results.
+  if (content.length === 1 && first?.type === "text") return [first.text];
+  return textsIn(content).map(({ text }) => text);
 }
