@@ -13,7 +13,7 @@ import { PRICE_PROFILES, type PriceProfile } from "../src/cost/prices.js";
 import { type CalibrationPoint, fitScale } from "../src/replay/calibration.js";
 import { CostMeter, type Scale } from "../src/replay/costs.js";
 import { type Condensing, type Meter, play } from "../src/replay/player.js";
-import { type Recording, recordedPromptTokens, recordingOf } from "../src/replay/recording.js";
+import { modelOf, type Recording, recordedPromptTokens, recordingOf } from "../src/replay/recording.js";
 import { readSessionFile } from "../src/replay/session-file.js";
 import { configWith, parseAssignments } from "../src/replay/settings.js";
 import { digestStandIn, ratioStandIn } from "../src/replay/stand-in.js";
@@ -136,7 +136,8 @@ async function recorded(file: string): Promise<Work> {
     compactions: "recorded",
     onRequest(_index, _messages, reply) {
       const tokens = recordedPromptTokens(reply);
-      if (tokens > 0) points.push({ estimated: meter.requests.at(-1)?.tokens ?? 0, recorded: tokens });
+      if (tokens > 0)
+        points.push({ model: modelOf(reply), estimated: meter.requests.at(-1)?.tokens ?? 0, recorded: tokens });
     },
   });
   return { name: "recorded", recordings: [recording], compactions: "recorded", scale: fitScale(points) };
@@ -189,7 +190,7 @@ async function costs(
 
 function meterFor(scale: Scale, profile: PriceProfile | undefined): CostMeter {
   if (!profile) throw new Error("no profile");
-  return new CostMeter({ scale, cache: profile, costOfModel: () => profile.rates });
+  return new CostMeter({ scaleOf: () => scale, cache: profile, costOfModel: () => profile.rates });
 }
 
 function print(rows: readonly (readonly string[])[]): void {

@@ -66,7 +66,7 @@ async function replay(run: PiRun, pruneOn: string): Promise<string[][]> {
   await play({
     recording: recordingOf(session),
     compactions: "recorded",
-    meter: new CostMeter({ scale, cache: DEFAULT_PROFILE, costOfModel: () => DEFAULT_PROFILE.rates }),
+    meter: new CostMeter({ scaleOf: () => scale, cache: DEFAULT_PROFILE, costOfModel: () => DEFAULT_PROFILE.rates }),
     condensing: { config, standIn: digestStandIn(), summaryShare: 0.12, summarizerPrice: 0 },
     onRequest: (_index, messages: readonly AgentMessage[]) => void requests.push(told(messages)),
   });

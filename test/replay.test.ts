@@ -1,7 +1,7 @@
 /** The command line as a user runs it, in a process of its own on plain Node. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { workload } from "../bench/workloads.js";
@@ -22,8 +22,21 @@ function write(name: string, lines: readonly unknown[]): string {
 
 const SHORT = write("short.jsonl", [HEADER, ...workload("short").entries]);
 
+/** A reply with that JSON for its content; its tokens stand as strings. */
+function reply(content: string): string {
+  const usage = '{"input":"12","output":"x","cacheRead":null,"cacheWrite":{},"cost":{"input":"1"}}';
+  const message = `{"role":"assistant","content":${content},"api":"a","provider":"p","model":"m","usage":${usage}}`;
+  return `{"type":"message","id":"1","parentId":null,"timestamp":"2026-01-05T09:00:01.000Z","message":${message}}`;
+}
+
+const DEEP = `[{"type":"toolCall","id":"c","name":"x","arguments":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}]`;
+
 /** Runs the program in this process. */
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  return runOn(false, ...args);
+}
+
+async function runOn(errIsTty: boolean, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
   let out = "";
   let err = "";
   const code = await main(args, {
@@ -33,7 +46,7 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
     err: (text) => {
       err += text;
     },
-    errIsTty: false,
+    errIsTty,
   });
   return { code, out, err };
 }
@@ -58,26 +71,46 @@ describe("pi-condense replay", () => {
 
   test("prints exactly the figures that are asked for as JSON", async () => {
     const report = await json("--digest");
-    const keys = ["requests", "raw", "pruned", "ratio", "cacheReadShare", "calibration", "settings"];
-    const figures = ["cost", "peakTokens", "meanTokens", "readTokens", "writeTokens", "compactions"];
+    const ratios = ["ratio", "ratioWithoutRecoveries"];
+    const keys = ["requests", "raw", "pruned", ...ratios, "cacheReadShare", "calibration", "settings", "rows"];
+    const costs = ["cost", "recoveryCost", "extraRequests"];
+    const figures = [...costs, "peakTokens", "meanTokens", "readTokens", "writeTokens", "compactions", "uses"];
     expect(Object.keys(report)).toEqual(keys);
     expect(Object.keys(report.raw)).toEqual(figures);
     expect(Object.keys(report.pruned)).toEqual([...figures, "summarizerCost", "flushes"]);
-    expect(Object.keys(report.calibration)).toEqual(["recordedTokens", "estimatedTokens", "errorPct"]);
+    expect(Object.keys(report.calibration)).toEqual(["recordedTokens", "errorPct", "scales"]);
     expect(report.ratio).toBeCloseTo(report.pruned.cost / report.raw.cost, 3);
+    expect(report.rows).toHaveLength(report.requests);
+    expect(Object.keys(report.rows[0] ?? {})).toEqual(["readTokens", "writtenTokens", "flush", "uses", "misses"]);
+    expect(report.rows.filter(({ flush }) => flush !== null)).toHaveLength(report.pruned.flushes);
     expect(report.settings).toMatchObject({ pruneOn: "cache-aware", summarizerModel: "none" });
   });
 
   test("changes settings, prices and assumptions", async () => {
     const report = await json("--set", "pruneOn=every-turn", "--profile", "read-0.5", "--summary-ratio", "0.2");
     expect(report.settings).toMatchObject({ pruneOn: "every-turn", replay: { prices: "read-0.5", summaryRatio: 0.2 } });
-    expect(report.ratio).toBeLessThan((await json()).ratio);
+    const summaries = ["--set", "pruneOn=agent-message", "--set", "summarizerModel=default"];
+    const own = await json(...summaries);
+    const cheap = await json(...summaries, "--summarizer-price", "0.1");
+    expect(own.settings.replay.summarizerPrice).toBe(1);
+    expect(cheap.pruned.summarizerCost).toBeCloseTo(own.pruned.summarizerCost * 0.1, 5);
+    const named = await json("--set", "summarizerModel=made-up/m0");
+    expect(named.settings.replay.summarizerPrice).toBe(0.2);
+    const rates = (input: number) => ({ input, output: input * 5, cacheRead: 0, cacheWrite: 0 });
+    const prices = JSON.stringify({ "made-up/m0": rates(2), "made-up/m1": rates(4) });
+    const known = await json("--set", "summarizerModel=made-up/m0", "--model-prices", prices);
+    expect(known.settings.replay).toMatchObject({ currency: "USD", summarizerPrice: 0.5 });
   });
 
   test("sets variants side by side", async () => {
     const args = ["replay", SHORT, "--digest", "--compare", "pruneOn=every-turn", "--compare", "minBatchChars=5000"];
     const { out } = await run(...args);
-    expect(out).toMatch(/raw +pruned +pruneOn=every-turn +minBatchChars=5000/);
+    expect(out).toMatch(/^Condensed, this session costs [\d.]+ instead of [\d.]+\s\([-+]?\d+%\), answers\sincluded/m);
+    expect(out).toMatch(/^ +raw +A +B$/m);
+    expect(out).toMatch(/^ +raw +C$/m);
+    expect(out).toMatch(/^B: pruneOn=every-turn/m);
+    expect(out).toContain("Advice: ");
+    for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(60);
     const reports: ReplayReport[] = JSON.parse((await run(...args, "--json")).out);
     expect(reports.map(({ settings }) => settings.minBatchChars)).toEqual([1_000, 1_000, 5_000]);
   });
@@ -109,9 +142,15 @@ describe("pi-condense replay", () => {
     writeFileSync(join(sessions, "a.jsonl"), readFileSync(SHORT));
     writeFileSync(join(sessions, "deep/b.jsonl"), readFileSync(SHORT));
     writeFileSync(join(sessions, "bad.jsonl"), "nothing\n");
+    writeFileSync(join(sessions, "null.jsonl"), readFileSync(write("null.jsonl", [HEADER, reply("[null]")])));
+    writeFileSync(join(sessions, "deep.jsonl"), readFileSync(write("deep.jsonl", [HEADER, reply(DEEP)])));
     const { code, out, err } = await run("replay", sessions, "--digest", "--json");
-    expect(code).toBe(0);
-    expect(err).toContain("bad.jsonl: this is no pi session");
+    expect(code).toBe(2);
+    const lines = err.trimEnd().split("\n");
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toContain("bad.jsonl: this is no pi session");
+    expect(lines[1]).toContain("deep.jsonl, line 2: a message that is nested more than 500 deep");
+    expect(lines[2]).toContain("null.jsonl, line 2: a message of role assistant with something in it that is no block");
     const { sessions: parts, total } = JSON.parse(out);
     const one = await json("--digest");
     expect(parts.map(({ file }: { file: string }) => file)).toEqual(["a.jsonl", join("deep", "b.jsonl")]);
@@ -136,6 +175,8 @@ describe("pi-condense replay", () => {
     ["a bad value", ["replay", SHORT, "--set", "minBatchChars=x"], "minBatchChars cannot be"],
     ["an unknown profile", ["replay", SHORT, "--profile", "gold"], 'There is no profile "gold". Known: anthropic-5m'],
     ["a bad ratio", ["replay", SHORT, "--summary-ratio", "8"], "--summary-ratio cannot be"],
+    ["prices that are no JSON", ["replay", SHORT, "--model-prices", "{"], "--model-prices is no JSON object"],
+    ["a price that is none", ["replay", SHORT, "--model-prices", '{"a/b":{"input":"1"}}'], "input of a/b is no price"],
     ["a page nobody can write", ["replay", SHORT, "--html", join(folder, "no/where.html")], "it cannot be written"],
     ["another command", ["play"], 'There is no command "play"'],
     ["no command", [], "Usage: pi-condense replay"],
@@ -144,6 +185,41 @@ describe("pi-condense replay", () => {
     expect(code).toBe(2);
     expect(out).toBe("");
     expect(err).toContain(expected);
+  });
+
+  test("takes tokens that are no numbers for none", async () => {
+    const session = write("strings.jsonl", [HEADER, reply('[{"type":"text","text":"done"}]')]);
+    const { code, out } = await run("replay", session, "--json");
+    expect(code).toBe(0);
+    const { raw, calibration }: ReplayReport = JSON.parse(out);
+    expect(raw.cost).toBeGreaterThan(0);
+    expect(calibration).toEqual({ recordedTokens: 0, errorPct: null, scales: [] });
+    expect((await run("replay", session)).out).not.toContain("NaN");
+  });
+
+  test("lets nothing from a session reach the terminal as a command to it", async () => {
+    const hostile = reply('[{"type":"toolCall","id":"c","name":"\\u001b[2J\\u202e","arguments":{}}]');
+    const named = hostile.replace('"model":"m"', '"model":"\\u001b]0;x\\u0007"').replace('"12"', "12000");
+    const session = write("a\u001b[31m.jsonl", [HEADER, named]);
+    for (const args of [[], ["--json"]]) {
+      const { out, err } = await runOn(true, "replay", session, ...args);
+      expect(err.startsWith("\r\u001b[K")).toBe(true);
+      for (const text of [out, err.replaceAll("\r\u001b[K", "")]) expect(text).not.toMatch(/(?!\n)[\p{Cc}\u202e]/u);
+    }
+  });
+
+  test("says that it is at work before anything is read, and clears the line at the end", async () => {
+    const { err } = await runOn(true, "replay", SHORT, "--json");
+    expect(err).toStartWith("\r\u001b[Kshort.jsonl: 0%");
+    expect(err).toEndWith("\r\u001b[K");
+  });
+
+  test("checks the page before the replay, and leaves nothing behind where that fails", async () => {
+    const page = join(folder, "unwritten.html");
+    const { err } = await runOn(true, "replay", SHORT, "--html", join(folder, "no/where.html"));
+    expect(err).not.toContain("0%");
+    await run("replay", empty, "--html", page);
+    expect(existsSync(page)).toBe(false);
   });
 
   test("prints its usage where that is asked for", async () => {

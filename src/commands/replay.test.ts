@@ -53,6 +53,7 @@ describe("/pruner replay", () => {
     expect(type).toBe("info");
     expect(text).toStartWith("simulated.jsonl: 3 requests");
     expect(text).toContain("summarizerModel=none");
+    expect(text).not.toContain("jsonl: 0%");
   }, 30_000);
 
   test("says what is wrong with a file that cannot be replayed", async () => {
@@ -62,6 +63,27 @@ describe("/pruner replay", () => {
     expect(type).toBe("warning");
     expect(text).toStartWith("The session could not be replayed: ");
     expect(text).toContain("simulated.jsonl");
+    expect(text).not.toContain("jsonl: 0%");
+  }, 30_000);
+
+  test("shows how far it is, and gives the host's prices of the session's models", async () => {
+    const { pruner, host, tree } = session({ summarizerModel: "none" });
+    const header = { type: "session", version: 3, id: "simulated", timestamp: "2026-01-01", cwd: place };
+    writeFileSync(join(place, "simulated.jsonl"), `${[JSON.stringify(header), ...tree.lines()].join("\n")}\n`);
+    const shown: unknown[] = [];
+    const terminal = { setWidget: (_key: string, lines: unknown) => shown.push(lines) };
+    const models = {
+      find: (provider: string, id: string) =>
+        provider === "p" && id === "m"
+          ? { provider, id, cost: { input: 2, output: 10, cacheRead: 0.2, cacheWrite: 2.5 } }
+          : undefined,
+    };
+    // Only what the command asks for stands in for the host's.
+    const given = { ...host, terminal, models } as unknown as typeof host;
+    const { message: text } = await runCommand(pruner, given, "replay");
+    expect(shown[0]).toEqual(["Replaying this session: 0%"]);
+    expect(shown.at(-1)).toBeUndefined();
+    expect(text).toContain("in USD");
   }, 30_000);
 
   test("gives the settings that differ in a form that the command line reads", () => {

@@ -5,13 +5,18 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { changedSettings } from "../config.js";
+import type { HostSnapshot } from "../host/host.js";
+import { findModel } from "../host/models.js";
 import { reasonOf } from "../text/text.js";
+import { isAssistant } from "../transcript/messages.js";
+import type { ContextPruneConfig } from "../types.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/pi-condense.mjs", import.meta.url));
 /** Milliseconds; sessions of thousands of requests take a minute. */
 const LIMIT_MS = 10 * 60_000;
 const MAX_OUTPUT_BYTES = 1_000_000;
+const KEY = "pruner-replay";
 
 /** Runs the command line in a process of its own, so that the host goes on meanwhile. */
 export async function replay({ pruner, host }: CommandInput): Promise<CommandResult> {
@@ -21,19 +26,49 @@ export async function replay({ pruner, host }: CommandInput): Promise<CommandRes
   }
   // A host that is one executable is no runtime for another program.
   if (!/^(node|bun)/i.test(basename(process.execPath))) return info(`Run: npx pi-condense replay "${file}"`);
-  const args = [PROGRAM, "replay", file, ...changedSettings(pruner.settings).flatMap((change) => ["--set", change])];
+  const changes = changedSettings(pruner.settings).flatMap((change) => ["--set", change]);
+  const args = [PROGRAM, "replay", file, "--progress", ...changes, ...priceArguments(host, pruner.settings)];
   try {
     const options = { timeout: LIMIT_MS, maxBuffer: MAX_OUTPUT_BYTES };
-    const { stdout } = await promisify(execFile)(process.execPath, args, options);
+    const running = promisify(execFile)(process.execPath, args, options);
+    showProgress(host, "0%");
+    running.child.stderr?.on("data", (said) => {
+      const share = /\d+%(?!.*\d%)/s.exec(String(said))?.[0];
+      if (share) showProgress(host, share);
+    });
+    const { stdout } = await running;
     return info(stdout.trimEnd());
   } catch (error) {
     return warning(`The session could not be replayed: ${complaintOf(error)}`);
+  } finally {
+    host.terminal?.setWidget(KEY, undefined);
   }
+}
+
+function showProgress({ terminal }: Pick<HostSnapshot, "terminal">, share: string): void {
+  terminal?.setWidget(KEY, [`Replaying this session: ${share}`]);
+}
+
+/** The host's own prices of the session's models and of the summariser, for the command line, which has no host. */
+export function priceArguments(
+  { session, models }: Pick<HostSnapshot, "session" | "models">,
+  { summarizerModel }: Pick<ContextPruneConfig, "summarizerModel">,
+): string[] {
+  const used = session.getEntries().flatMap((entry) => {
+    if (entry.type !== "message" || !isAssistant(entry.message)) return [];
+    return [`${entry.message.provider}/${entry.message.model}`];
+  });
+  const prices = [...new Set([...used, summarizerModel])].flatMap((name) => {
+    const found = findModel(name, models);
+    return found ? [[name, found.model.cost] as const] : [];
+  });
+  return prices.length === 0 ? [] : ["--model-prices", JSON.stringify(Object.fromEntries(prices))];
 }
 
 function complaintOf(error: unknown): string {
   if (typeof error === "object" && error !== null && "stderr" in error && typeof error.stderr === "string") {
-    const said = error.stderr.trim();
+    // What was said of the progress has been cleared from the line.
+    const said = (error.stderr.split("\r\u001b[K").at(-1) ?? "").trim();
     if (said !== "") return said;
   }
   return reasonOf(error);

@@ -10,12 +10,16 @@ export interface Series {
   flushes: readonly number[];
   /** Indices of requests before which the host compacted. */
   compactions: readonly number[];
+  /** Indices of requests that lacked something their reply used. */
+  misses: readonly number[];
 }
 
 /** What a chart shows. */
 export interface ChartOptions {
   id: string;
   title: string;
+  /** What the vertical axis counts; the other one counts requests. */
+  yLabel: string;
   series: readonly Series[];
   format(value: number): string;
 }
@@ -25,7 +29,7 @@ const HEIGHT = 300;
 const GRID_LINES = 4;
 
 /** The chart; series are coloured by their place. */
-export function renderChart({ id, title, series, format }: ChartOptions): string {
+export function renderChart({ id, title, yLabel, series, format }: ChartOptions): string {
   const count = Math.max(1, ...series.map(({ values }) => values.length));
   const top = niceCeiling(Math.max(0, ...series.flatMap(({ values }) => [...values])));
   const ticks = Array.from({ length: GRID_LINES + 1 }, (_, i) => (top / GRID_LINES) * i);
@@ -40,7 +44,7 @@ export function renderChart({ id, title, series, format }: ChartOptions): string
   );
   const labels = ticks.map((tick) => `<span style="bottom:${share(tick, top)}%">${format(tick)}</span>`);
   return `<figure class="chart" id="${id}">
-<figcaption>${escapeHtml(title)}</figcaption>
+<figcaption>${escapeHtml(title)} <span class="axis">vertical: ${escapeHtml(yLabel)}; horizontal: number of the request</span></figcaption>
 <div class="body"><div class="y">${labels.join("")}</div>
 <div class="plot" data-chart="${id}"><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${escapeHtml(title)}">${grid.join("")}${compactions.join("")}${lines.join("")}</svg><div class="cursor" hidden></div></div>
 <div class="x">${xLabels(count)}</div></div>
@@ -48,17 +52,22 @@ export function renderChart({ id, title, series, format }: ChartOptions): string
 </figure>`;
 }
 
-/** A row of ticks for each series: where it was flushed, and where the host compacted. */
+/** A row of ticks for each series: where it was flushed, where the host compacted, and where something was missed. */
 export function renderLanes(series: readonly Series[]): string {
   const requests = Math.max(1, ...series.map(({ values }) => values.length));
   const at = (index: number) => `left:${((xOf(index, requests) / WIDTH) * 100).toFixed(2)}%`;
   const lanes = series.map((one, i) => {
     const flushes = one.flushes.map((index) => `<i class="flush s${i}" style="${at(index)}"></i>`);
     const compactions = one.compactions.map((index) => `<b class="s${i}" style="${at(index)}"></b>`);
-    const told = `${count(one.flushes.length, "flush", "flushes")}, ${count(one.compactions.length, "compaction")}`;
-    return `<div class="lane"><span class="lane-name">${escapeHtml(one.name)}: ${told}</span><div class="lane-body">${flushes.join("")}${compactions.join("")}</div></div>`;
+    const misses = one.misses.map((index) => `<u class="miss s${i}" style="${at(index)}"></u>`);
+    const told = [
+      count(one.flushes.length, "flush", "flushes"),
+      count(one.compactions.length, "compaction"),
+      count(one.misses.length, "request that missed something", "requests that missed something"),
+    ].join(", ");
+    return `<div class="lane"><span class="lane-name">${escapeHtml(one.name)}: ${told}</span><div class="lane-body">${flushes.join("")}${compactions.join("")}${misses.join("")}</div></div>`;
   });
-  return `<figure class="lanes">\n<figcaption>Flushes (bars) and compactions by the host (diamonds)</figcaption>\n${lanes.join("\n")}\n</figure>`;
+  return `<figure class="lanes">\n<figcaption>Flushes (bars), compactions by the host (diamonds), and requests that missed something (dots)</figcaption>\n${lanes.join("\n")}\n</figure>`;
 }
 
 /** Text that is safe between tags and in attributes. */

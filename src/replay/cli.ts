@@ -1,11 +1,13 @@
-/** The command line program: reads, replays, prints. Exit code 0, or 2 where what was given cannot be used. */
-import { readdirSync, statSync, writeFileSync } from "node:fs";
+/** The command line program: reads, replays, prints. Exit code 0, or 2 where something that was given cannot be used. */
+import { closeSync, existsSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { reasonOf } from "../text/text.js";
+import { visible, visibleJson } from "../text/visible.js";
+import { adviceVariant, describeAdvice } from "./advice.js";
 import { parseReplayArguments, type ReplayCommand, USAGE } from "./arguments.js";
-import { type ReplayReport, reportsOf } from "./figures.js";
+import { reportsOf } from "./figures.js";
 import { renderPage } from "./html.js";
-import { type OnProgress, type Replay, replaySession } from "./replay.js";
+import { type OnProgress, type Replay, replaySession, type Variant } from "./replay.js";
 import { type NamedReport, renderReport, renderSummary } from "./report.js";
 import { ReplayInputError, readSessionFile } from "./session-file.js";
 import { sumOf } from "./totals.js";
@@ -23,66 +25,102 @@ const PROGRESS_MS = 200;
 
 /** Runs the program; gives its exit code. */
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
+  const output = new Output(terminal);
   const [command, ...rest] = args;
   if (command === "--help" || command === "-h") {
-    terminal.out(USAGE);
+    output.say(USAGE);
     return 0;
   }
   if (command !== "replay") {
-    terminal.err(`${command === undefined ? "Nothing to do." : `There is no command "${command}".`}\n\n${USAGE}`);
+    output.complain(`${command === undefined ? "Nothing to do." : `There is no command "${command}".`}\n\n${USAGE}`);
     return 2;
   }
   try {
     const parsed = parseReplayArguments(rest);
-    if (parsed) await run(parsed, terminal);
-    else terminal.out(USAGE);
+    if (!parsed) output.say(USAGE);
+    else if (isFolder(parsed.path)) return await replayFolder(parsed, output);
+    else await replayFile(parsed, output);
     return 0;
   } catch (error) {
     if (!(error instanceof ReplayInputError)) throw error;
-    terminal.err(`${error.message}\n`);
+    output.complain(`${error.message}\n`);
     return 2;
   }
 }
 
-async function run(command: ReplayCommand, terminal: Terminal): Promise<void> {
-  if (isFolder(command.path)) await replayFolder(command, terminal);
-  else await replayFile(command, terminal);
+/** What a session, a file name or an argument holds must not steer the terminal. */
+class Output {
+  private hasProgress = false;
+
+  constructor(private readonly terminal: Terminal) {}
+
+  say(text: string): void {
+    this.terminal.out(visible(text));
+  }
+
+  print(data: unknown): void {
+    this.terminal.out(`${visibleJson(JSON.stringify(data, null, 2))}\n`);
+  }
+
+  complain(text: string): void {
+    this.endProgress();
+    this.terminal.err(visible(text));
+  }
+
+  /** Writes over what was said of the progress before; nothing where nobody looks, unless it is `wanted`. */
+  progress(text: string, wanted: boolean): void {
+    if (!this.terminal.errIsTty && !wanted) return;
+    this.hasProgress = true;
+    this.terminal.err(`\r\u001b[K${visible(text)}`);
+  }
+
+  endProgress(): void {
+    if (this.hasProgress) this.terminal.err("\r\u001b[K");
+    this.hasProgress = false;
+  }
 }
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-async function replayFile(command: ReplayCommand, terminal: Terminal): Promise<void> {
+async function replayFile(command: ReplayCommand, output: Output): Promise<void> {
+  const { path, html, json, variants } = command;
   const start = performance.now();
-  const session = readSessionFile(command.path);
-  const replay = await replayWithProgress(command, session, command.path, terminal);
-  const reports = namedReports(replay, command);
-  const title = basename(command.path);
-  if (command.html !== undefined) writePage(command.html, renderPage(title, replay, reports));
-  if (command.json) {
+  if (html !== undefined) checkPage(html);
+  const title = basename(path);
+  const extra = json ? undefined : adviceVariant(variants);
+  const whole = await replayPath(command, path, title, output, extra ? [...variants, extra] : variants);
+  const all = namedReports(whole, command);
+  const replay = { ...whole, variants: whole.variants.slice(0, variants.length) };
+  const reports = all.slice(0, variants.length);
+  if (html !== undefined) writePage(html, renderPage(title, replay, reports));
+  if (json) {
     const figures = reports.map(({ report }) => report);
-    terminal.out(`${JSON.stringify(figures.length === 1 ? figures[0] : figures, null, 2)}\n`);
+    output.print(figures.length === 1 ? figures[0] : figures);
     return;
   }
-  terminal.out(`${renderReport(title, reports)}\n`);
-  if (command.html !== undefined) terminal.out(`Page: ${command.html}\n`);
-  terminal.out(`${effort(performance.now() - start)}\n`);
+  output.say(`${renderReport(title, reports, describeAdvice(all))}\n`);
+  if (html !== undefined) output.say(`Page: ${html}\n`);
+  output.say(`${effort(performance.now() - start)}\n`);
 }
 
-async function replayFolder(command: ReplayCommand, terminal: Terminal): Promise<void> {
+/** Gives the exit code: a file that cannot be replayed is named, and the others are replayed all the same. */
+async function replayFolder(command: ReplayCommand, output: Output): Promise<number> {
   if (command.html !== undefined) throw new ReplayInputError("--html takes one session, not a folder.");
   const start = performance.now();
   const sessions: (NamedReport & { file: string })[] = [];
+  let leftOut = 0;
   for (const file of sessionFiles(command.path)) {
     const shown = relative(command.path, file);
     try {
-      const replay = await replayWithProgress(command, readSessionFile(file), shown, terminal);
+      const replay = await replayPath(command, file, shown, output, command.variants);
       if (replay.raw.meter.requests.length === 0) continue;
       for (const named of namedReports(replay, command)) sessions.push({ ...named, file: shown });
     } catch (error) {
       if (!(error instanceof ReplayInputError)) throw error;
-      terminal.err(`left out: ${error.message}\n`);
+      output.complain(`left out: ${error.message}\n`);
+      leftOut += 1;
     }
   }
   const names = new Set(sessions.map(({ name }) => name));
@@ -96,11 +134,12 @@ async function replayFolder(command: ReplayCommand, terminal: Terminal): Promise
       sessions: own.map(({ file, report }) => ({ file, ...report })),
       total,
     }));
-    terminal.out(`${JSON.stringify(data.length === 1 ? data[0] : data, null, 2)}\n`);
-    return;
+    output.print(data.length === 1 ? data[0] : data);
+  } else {
+    for (const { name, own, total } of groups) output.say(`${name}\n\n${renderSummary(own, total)}\n`);
+    output.say(`${effort(performance.now() - start)}\n`);
   }
-  for (const { name, own, total } of groups) terminal.out(`${name}\n\n${renderSummary(own, total)}\n`);
-  terminal.out(`${effort(performance.now() - start)}\n`);
+  return leftOut > 0 ? 2 : 0;
 }
 
 function sessionFiles(folder: string): string[] {
@@ -114,31 +153,45 @@ function sessionFiles(folder: string): string[] {
   }
 }
 
-async function replayWithProgress(
-  { variants, assumptions }: ReplayCommand,
-  session: Parameters<typeof replaySession>[0],
+/** @throws ReplayInputError whatever is wrong with the session */
+async function replayPath(
+  { assumptions, progress }: ReplayCommand,
+  path: string,
   name: string,
-  terminal: Terminal,
+  output: Output,
+  variants: readonly Variant[],
 ): Promise<Replay> {
-  if (!terminal.errIsTty) return replaySession(session, variants, assumptions);
+  output.progress(`${name}: 0%`, progress);
   let told = performance.now();
-  let shown = false;
   const onProgress: OnProgress = (share) => {
     if (performance.now() - told < PROGRESS_MS) return;
     told = performance.now();
-    shown = true;
-    terminal.err(`\r\u001b[K${name}: ${Math.floor(share * 100)}%`);
+    output.progress(`${name}: ${Math.floor(share * 100)}%`, progress);
   };
   try {
-    return await replaySession(session, variants, assumptions, onProgress);
+    return await replaySession(readSessionFile(path), variants, assumptions, onProgress);
+  } catch (error) {
+    if (error instanceof ReplayInputError) throw error;
+    // Sessions of other programs hold what no check foresees; one of them must not end a run over many.
+    throw new ReplayInputError(`${path}: it cannot be replayed (${reasonOf(error)}).`);
   } finally {
-    if (shown) terminal.err("\r\u001b[K");
+    output.endProgress();
   }
 }
 
 function namedReports(replay: Replay, { assumptions }: ReplayCommand): NamedReport[] {
-  const reports: ReplayReport[] = reportsOf(replay, assumptions);
-  return reports.map((report, i) => ({ name: replay.variants[i]?.name ?? "", report }));
+  return reportsOf(replay, assumptions).map((report, i) => ({ name: replay.variants[i]?.name ?? "", report }));
+}
+
+/** Before the replay, which takes its time. @throws ReplayInputError where the file cannot be written */
+function checkPage(file: string): void {
+  const isThere = existsSync(file);
+  try {
+    closeSync(openSync(file, "a"));
+    if (!isThere) rmSync(file);
+  } catch (error) {
+    throw new ReplayInputError(`${file}: it cannot be written (${reasonOf(error)}).`);
+  }
 }
 
 function writePage(file: string, page: string): void {

@@ -3,18 +3,34 @@ import { DEFAULT_PROFILE } from "../cost/prices.js";
 import type { ContextPruneConfig } from "../types.js";
 import type { Calibration } from "./calibration.js";
 import type { CostMeter, SideCall } from "./costs.js";
-import type { Assumptions, Replay, VariantRun } from "./replay.js";
+import { type Assumptions, type Replay, summarizerPriceOf, type VariantRun } from "./replay.js";
+import { totalUses, type UseTotals } from "./use-counter.js";
 
 /** What one way to run a session cost. Tokens are prompt tokens; costs are in `settings.replay.currency`. */
 export interface VariantFigures {
-  /** The prompts, the host's compactions, and the summariser; the answers are the same in every variant and left out. */
+  /** The prompts, the host's compactions, the summariser and the recoveries; answers are the same in every variant and left out. */
   cost: number;
+  /** What it costs to ask for what was missed and to carry it, as a part of `cost`; and the requests for that. */
+  recoveryCost: number;
+  extraRequests: number;
   peakTokens: number;
   meanTokens: number;
   readTokens: number;
   writeTokens: number;
   /** Compactions by the host. */
   compactions: number;
+  /** What the replies used of earlier output and arguments, and what of it their requests lacked. */
+  uses: UseTotals;
+}
+
+/** One request of a pruned session. Tokens of its prompt, by the cache; what its reply used, and missed. */
+export interface RequestRow {
+  readTokens: number;
+  writtenTokens: number;
+  /** A flush took effect before it, and why it was made: "unknown" where nothing says so; `null` without a flush. */
+  flush: string | null;
+  uses: number;
+  misses: number;
 }
 
 export interface PrunedFigures extends VariantFigures {
@@ -45,12 +61,15 @@ export interface ReplayReport {
   requests: number;
   raw: VariantFigures;
   pruned: PrunedFigures;
-  /** Cost of the pruned session by that of the raw one. */
+  /** Cost of the pruned session by that of the raw one, recoveries included; and the same without them. */
   ratio: number;
+  ratioWithoutRecoveries: number;
   /** Share of the pruned session's prompt tokens that came from the provider's cache. */
   cacheReadShare: number;
   calibration: Calibration;
   settings: ReportSettings;
+  /** Empty for a sum over sessions. */
+  rows: RequestRow[];
 }
 
 /** One report for each variant. */
@@ -58,32 +77,68 @@ export function reportsOf(replay: Replay, assumptions: Assumptions): ReplayRepor
   return replay.variants.map((variant) => reportOf(replay, variant, assumptions));
 }
 
-function reportOf(replay: Replay, { config, meter }: VariantRun, assumptions: Assumptions): ReplayReport {
-  const raw = figuresOf(replay.raw.meter);
+function reportOf(replay: Replay, variant: VariantRun, assumptions: Assumptions): ReplayReport {
+  const { config, meter } = variant;
+  const raw = figuresOf(replay.raw);
   const summarizerCost = rounded(total(meter.flushes) + total(meter.unusedSummaries), 6);
-  const pruned = { ...figuresOf(meter), summarizerCost, flushes: meter.flushes.length };
+  const pruned = { ...figuresOf(variant), summarizerCost, flushes: meter.flushes.length };
   const tokens = sum(meter, "tokens");
-  const { recordedTokens, estimatedTokens, errorPct } = replay.calibration;
+  const { recordedTokens, errorPct, scales } = replay.calibration;
   return {
     requests: replay.raw.meter.requests.length,
     raw,
     pruned,
-    ratio: raw.cost > 0 ? rounded(pruned.cost / raw.cost, 4) : 1,
+    ...ratiosOf(raw, pruned),
     cacheReadShare: tokens > 0 ? rounded(sum(meter, "read") / tokens, 4) : 0,
-    calibration: { recordedTokens, estimatedTokens, errorPct: errorPct === null ? null : rounded(errorPct, 2) },
+    calibration: {
+      recordedTokens,
+      errorPct: errorPct === null ? null : rounded(errorPct, 2),
+      scales: scales.map((scale) => ({
+        ...scale,
+        factor: rounded(scale.factor, 4),
+        baseTokens: Math.round(scale.baseTokens),
+      })),
+    },
     settings: settingsOf(replay, config, assumptions),
+    rows: rowsOf(variant),
   };
 }
 
-function figuresOf(meter: CostMeter): VariantFigures {
+/** Both ratios of a pruned session to the raw one. */
+export function ratiosOf(raw: VariantFigures, pruned: VariantFigures) {
+  const without = ({ cost, recoveryCost }: VariantFigures) => cost - recoveryCost;
+  return {
+    ratio: raw.cost > 0 ? rounded(pruned.cost / raw.cost, 4) : 1,
+    ratioWithoutRecoveries: without(raw) > 0 ? rounded(without(pruned) / without(raw), 4) : 1,
+  };
+}
+
+function rowsOf({ meter, uses }: VariantRun): RequestRow[] {
+  const flushes = new Map(meter.flushes.map(({ request, reason }) => [request, reason ?? "unknown"]));
+  return meter.requests.map(({ read, write }, i) => {
+    const used = uses[i]?.uses ?? [];
+    return {
+      readTokens: Math.round(read),
+      writtenTokens: Math.round(write),
+      flush: flushes.get(i) ?? null,
+      uses: used.length,
+      misses: used.filter(({ missed }) => missed).length,
+    };
+  });
+}
+
+function figuresOf({ meter, uses, extraRequests }: VariantRun): VariantFigures {
   const { requests } = meter;
   return {
     cost: rounded(sum(meter, "cost") + total(meter.sideCalls), 6),
+    recoveryCost: rounded(total(meter.recoveries), 6),
+    extraRequests,
     peakTokens: Math.round(requests.reduce((most, { tokens }) => Math.max(most, tokens), 0)),
     meanTokens: Math.round(requests.length > 0 ? sum(meter, "tokens") / requests.length : 0),
     readTokens: Math.round(sum(meter, "read")),
     writeTokens: Math.round(sum(meter, "write")),
     compactions: meter.compactions.length,
+    uses: totalUses(uses),
   };
 }
 
@@ -102,7 +157,7 @@ function settingsOf(replay: Replay, config: ContextPruneConfig | undefined, assu
       answersCost: rounded(sum(replay.raw.meter, "outputCost"), 6),
       summaries: digest ? "digest" : "ratio",
       summaryRatio: digest ? null : assumptions.summaryRatio,
-      summarizerPrice: digest ? null : assumptions.summarizerPrice,
+      summarizerPrice: digest ? null : rounded(summarizerPriceOf(config, replay.recording, assumptions), 4),
     },
   };
 }

@@ -1,11 +1,19 @@
 /** A replay as one self-contained page: its figures, and how context and cost went. */
 import { readFileSync } from "node:fs";
+import { isRecord } from "../text/json.js";
 import { grouped } from "../text/text.js";
 import { escapeHtml, renderChart, renderLanes, type Series } from "./chart.js";
 import type { CostMeter } from "./costs.js";
 import type { ReplayReport } from "./figures.js";
 import type { Replay, VariantRun } from "./replay.js";
-import { describeCalibration, describePrices, describeVariant, type NamedReport } from "./report.js";
+import {
+  describeBill,
+  describeCalibration,
+  describeMisses,
+  describePrices,
+  describeVariant,
+  type NamedReport,
+} from "./report.js";
 
 /** Digits behind the point of a cost. */
 const COST_DIGITS = 4;
@@ -24,7 +32,10 @@ export function renderPage(title: string, replay: Replay, reports: readonly Name
   const sentences = [
     `${grouped(requests)} requests. ${describePrices(settings)}`,
     describeCalibration(calibration),
-    ...reports.map(({ name, report }) => describeVariant(name, report.settings)),
+    ...reports.flatMap(({ name, report }) => [
+      describeVariant(name, report.settings),
+      ...describeMisses(name, report.pruned),
+    ]),
   ];
   return `<!doctype html>
 <html lang="en">
@@ -37,10 +48,11 @@ ${part("page.css")}</style>
 </head>
 <body>
 <h1>${escapeHtml(title)}</h1>
+<p class="lead">${escapeHtml(describeBill(first.report))}</p>
 ${tiles(first.report, unit)}
 ${legend(runs)}
-${renderChart({ id: "context", title: "Prompt of each request, tokens", series: tokens, format: shortNumber })}
-${renderChart({ id: "cost", title: "Cost so far", series: costs, format: money })}
+${renderChart({ id: "context", title: "Prompt of each request", yLabel: "tokens", series: tokens, format: shortNumber })}
+${renderChart({ id: "cost", title: "Cost so far", yLabel: costLabel(first.report), series: costs, format: money })}
 ${renderLanes(tokens)}
 ${table(reports, unit)}
 ${sentences.map((sentence) => `<p>${escapeHtml(sentence)}</p>`).join("\n")}
@@ -53,15 +65,20 @@ ${part("page.js")}</script>
 `;
 }
 
+function costLabel({ settings }: ReplayReport): string {
+  return settings.replay.currency === "USD" ? "USD" : "prices of a million input tokens";
+}
+
 /** Style and script stand in files of their own; the page holds them whole. */
 function part(name: string): string {
   return readFileSync(new URL(name, import.meta.url), "utf8");
 }
 
-function seriesOf({ name, meter }: VariantRun, values: number[]): Series {
+function seriesOf({ name, meter, uses }: VariantRun, values: number[]): Series {
   return {
     name,
     values,
+    misses: uses.flatMap((request, i) => (request.uses.some(({ missed }) => missed) ? [i] : [])),
     flushes: meter.flushes.map(({ request }) => request),
     compactions: meter.compactions.map(({ request }) => request),
   };
@@ -102,13 +119,16 @@ function figure(tag: string, path: string, value: number, text: string): string 
 }
 
 function tiles(report: ReplayReport, unit: string): string {
-  const { raw, pruned, ratio, cacheReadShare } = report;
+  const { raw, pruned, ratio, ratioWithoutRecoveries: without, cacheReadShare } = report;
+  const { missedEdits } = pruned.uses;
   const tile = (label: string, path: string, value: number, text: string) =>
     `<div class="tile"><span>${label}</span>${figure("strong", path, value, text)}</div>`;
   return `<div class="tiles">${[
     tile("cost, raw", "raw.cost", raw.cost, cost(raw.cost, unit)),
     tile("cost, pruned", "pruned.cost", pruned.cost, cost(pruned.cost, unit)),
     tile("of the raw cost", "ratio", ratio, `${Number((ratio * 100).toFixed(2))}%`),
+    tile("without recoveries", "ratioWithoutRecoveries", without, `${Number((without * 100).toFixed(2))}%`),
+    tile("edits that missed their text", "pruned.uses.missedEdits", missedEdits, grouped(missedEdits)),
     tile("largest prompt, pruned", "pruned.peakTokens", pruned.peakTokens, grouped(pruned.peakTokens)),
     tile("read from cache", "cacheReadShare", cacheReadShare, `${Number((cacheReadShare * 100).toFixed(2))}%`),
   ].join("")}</div>`;
@@ -122,27 +142,32 @@ function legend(runs: readonly VariantRun[]): string {
 const FIGURES = [
   ["cost", "cost"],
   ["summariser", "summarizerCost"],
+  ["recoveries", "recoveryCost"],
+  ["extra requests", "extraRequests"],
   ["largest prompt, tokens", "peakTokens"],
   ["mean prompt, tokens", "meanTokens"],
   ["read from cache, tokens", "readTokens"],
   ["written to cache, tokens", "writeTokens"],
   ["flushes", "flushes"],
   ["compactions by the host", "compactions"],
+  ["uses of earlier output", "uses.uses"],
+  ["missed uses", "uses.misses"],
+  ["edits", "uses.edits"],
+  ["missed edits", "uses.missedEdits"],
 ] as const;
 
 function table(reports: readonly NamedReport[], unit: string): string {
-  const raw: Partial<ReplayReport["pruned"]> = reports[0]?.report.raw ?? {};
+  const raw = reports[0]?.report.raw;
   const columns = [
     { name: "raw", path: "raw", figures: raw },
     ...reports.map(({ name, report }, i) => {
-      const figures: Partial<ReplayReport["pruned"]> = report.pruned;
-      return { name, path: reports.length === 1 ? "pruned" : `${i}.pruned`, figures };
+      return { name, path: reports.length === 1 ? "pruned" : `${i}.pruned`, figures: report.pruned };
     }),
   ];
   const cells = (key: (typeof FIGURES)[number][1]) =>
     columns.map(({ path, figures }) => {
-      const value = figures[key];
-      if (value === undefined) return "<td>–</td>";
+      const value = key.split(".").reduce<unknown>((at, part) => (isRecord(at) ? at[part] : undefined), figures);
+      if (typeof value !== "number") return "<td>–</td>";
       return figure(
         "td",
         `${path}.${key}`,

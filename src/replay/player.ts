@@ -182,7 +182,7 @@ class Player {
         rates: () => meter.currentRates(),
         summarizerCost: (tokens) => meter.summarizerCost(tokens, summarizerPrice),
       },
-      onCommit: () => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice)),
+      onCommit: (reason) => meter.flush(meter.summarizerCost(standIn.takeUsage(), summarizerPrice), reason),
     });
     return { ...condensing, session, engine: new SessionEngine(session.environment) };
   }

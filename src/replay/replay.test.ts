@@ -48,7 +48,7 @@ describe("a replay", () => {
     const recorded = session([user(0), reply(1_000, 3_000, 0), user(2_000), reply(3_000, 1_010, 3_000)]);
     const { report: figures } = await report("enabled=off", recorded);
     expect(figures.requests).toBe(2);
-    expect(figures.calibration).toMatchObject({ recordedTokens: 7_010, estimatedTokens: 7_010 });
+    expect(figures.calibration).toMatchObject({ recordedTokens: 7_010, errorPct: 0 });
     // 3,000 and 1,010 tokens at 2 USD and 3,000 at 0.2 USD a million
     expect(figures.raw.cost).toBeCloseTo(0.00862, 4);
     expect(figures.raw.readTokens).toBeCloseTo(3_000, -1);
@@ -69,6 +69,15 @@ describe("a replay", () => {
     expect(idle.pruned.flushes).toBe(0);
     expect(idle.pruned.meanTokens - idle.raw.meanTokens).toBe(350);
     expect(idle.pruned.peakTokens - figures.pruned.peakTokens).toBeGreaterThan(1_000);
+  });
+
+  test("says of each flush why it was made", async () => {
+    const reasonsOf = async (settings: string) => {
+      const { report: figures } = await report(settings, workload("idle gaps"));
+      return new Set(figures.rows.map(({ flush }) => flush));
+    };
+    expect(await reasonsOf("pruneOn=cache-aware")).toEqual(new Set([null, "pays", "cold-cache"]));
+    expect(await reasonsOf("pruneOn=agent-message")).toEqual(new Set([null, "agent-message"]));
   });
 
   test("pays for summaries that were made ahead of a flush that never came", async () => {

@@ -2,13 +2,17 @@
 
 import { DIGEST_SHARE } from "../cost/forecast.js";
 import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../cost/prices.js";
+import { isAssistant } from "../transcript/messages.js";
 import type { ContextPruneConfig } from "../types.js";
-import { type Calibration, type CalibrationPoint, calibrationOf, fitScale } from "./calibration.js";
+import { type Calibration, type CalibrationPoint, calibrationOf, fitScale, fitScales } from "./calibration.js";
 import { CostMeter, type Scale } from "./costs.js";
 import { type Condensing, type PlayOptions, play } from "./player.js";
-import { type Recording, recordedPromptTokens, recordingOf } from "./recording.js";
+import { modelOf, type Recording, recordedPromptTokens, recordingOf } from "./recording.js";
+import { RecoveryCharge } from "./recoveries.js";
 import type { RecordedSession } from "./session-file.js";
 import { digestStandIn, ratioStandIn } from "./stand-in.js";
+import { type RequestUses, recordedUses, UseCounter } from "./use-counter.js";
+import type { Use } from "./uses.js";
 
 /** Tokens of the recovery tool's description, which every prompt of a session with the extension carries. */
 export const RECOVERY_TOOL_TOKENS = 350;
@@ -23,8 +27,8 @@ export interface Variant {
 export interface Assumptions {
   /** Length of a summary as a share of what it stands for, 0 to 1. */
   summaryRatio: number;
-  /** Price of the summariser as a share of the session model's. */
-  summarizerPrice: number;
+  /** Price of the summariser as a share of the session model's; by default by the setting, see `summarizerPriceOf`. */
+  summarizerPrice?: number;
   /** Prices and cache by name; missing for prices as they were recorded, and the default cache. */
   profile?: PriceProfile;
   /** Cost tables of models, where a host is at hand to give them. */
@@ -44,6 +48,10 @@ export interface VariantRun {
   name: string;
   config: ContextPruneConfig | undefined;
   meter: CostMeter;
+  /** What each request's reply used, in the order of the requests. */
+  uses: readonly RequestUses[];
+  /** Requests that it takes more to ask for what was missed. */
+  extraRequests: number;
 }
 
 /** A replayed session. */
@@ -77,30 +85,49 @@ export async function replaySession(
     await play({
       ...options,
       recording,
-      onRequest: (index, messages, reply) => {
+      onRequest: (index, ...request) => {
         tell(index);
-        options.onRequest?.(index, messages, reply);
+        options.onRequest?.(index, ...request);
       },
     });
   };
   const compactions = assumptions.rawCompactions ?? rawCompactions(recording);
-  const points = await pointsOf(recording, run, cache);
-  const scale = fitScale(points);
-  const raw = new CostMeter({ scale, cache, costOfModel: prices.costOfModel });
-  await run({ meter: raw, compactions });
-  const finished: VariantRun[] = [];
-  for (const { name, config } of variants) {
-    const meter = new CostMeter({
-      scale: scaleFor(config, scale, assumptions),
-      cache,
-      costOfModel: prices.costOfModel,
+  const recorded = recordedUses(recording.entries);
+  const recordedCounter = new UseCounter(recorded);
+  const doneWithout = new Set<Use>();
+  const points = await pointsOf(recording, run, cache, (index, messages) => {
+    for (const use of recordedCounter.missedIn(index, messages)) doneWithout.add(use);
+  });
+  const scales = fitScales(points);
+  const byModel = new Map<string, Scale>(scales.map((scale) => [scale.model, scale]));
+  const usual = fitScale(points);
+  const follow = async (name: string, config: ContextPruneConfig | undefined): Promise<VariantRun> => {
+    const toolTokens = config?.enabled ? (assumptions.toolTokens ?? RECOVERY_TOOL_TOKENS) : 0;
+    const scaleOf = (model: string) => {
+      const { factor, baseTokens } = byModel.get(model) ?? usual;
+      return { factor, baseTokens: baseTokens + toolTokens };
+    };
+    const meter = new CostMeter({ scaleOf, cache, costOfModel: prices.costOfModel });
+    const counter = new UseCounter(recorded, doneWithout);
+    const charge = new RecoveryCharge(meter, config?.recoveryGraceTurns ?? Number.POSITIVE_INFINITY);
+    const uses: RequestUses[] = [];
+    await run({
+      meter,
+      compactions: config ? "simulated" : compactions,
+      condensing: config && condensing(config, recording, assumptions),
+      onRequest(index, messages) {
+        const found = counter.request(index, messages);
+        uses.push(found);
+        charge.request(found);
+      },
     });
-    await run({ meter, compactions: "simulated", condensing: condensing(config, assumptions) });
-    finished.push({ name, config, meter });
-  }
+    return { name, config, meter, uses, extraRequests: charge.extraRequests };
+  };
+  const raw = await follow("raw", undefined);
+  const finished: VariantRun[] = [];
+  for (const { name, config } of variants) finished.push(await follow(name, config));
   onProgress?.(1);
-  const calibration = calibrationOf(points, scale);
-  return { recording, raw: { name: "raw", config: undefined, meter: raw }, variants: finished, calibration, ...prices };
+  return { recording, raw, variants: finished, calibration: calibrationOf(points, scales), ...prices };
 }
 
 function withWindow(recording: Recording, contextWindow: number | undefined): Recording {
@@ -112,11 +139,29 @@ function rawCompactions(recording: Recording): PlayOptions["compactions"] {
   return recording.condensedFrom < recording.entries.length ? "simulated" : "recorded";
 }
 
-function scaleFor(config: ContextPruneConfig, scale: Scale, { toolTokens = RECOVERY_TOOL_TOKENS }: Assumptions): Scale {
-  return config.enabled ? { ...scale, baseTokens: scale.baseTokens + toolTokens } : scale;
+/** A named model is taken to be a cheaper one where its prices are unknown. */
+const USUAL_PRICE_SHARE = 0.2;
+
+/** Price of the summariser that the settings name, as a share of that of the session's first model. */
+export function summarizerPriceOf(
+  { summarizerModel }: Pick<ContextPruneConfig, "summarizerModel">,
+  { rates, entries }: Pick<Recording, "rates" | "entries">,
+  { summarizerPrice, costOfModel }: Pick<Assumptions, "summarizerPrice" | "costOfModel">,
+): number {
+  if (summarizerPrice !== undefined) return summarizerPrice;
+  // A model that is not named is the session's own.
+  if (!summarizerModel.includes("/")) return 1;
+  const model = entries.flatMap((entry) =>
+    entry.type === "message" && isAssistant(entry.message) ? [modelOf(entry.message)] : [],
+  )[0];
+  const own = model === undefined ? undefined : (costOfModel?.(model) ?? rates.get(model));
+  const price = costOfModel?.(summarizerModel);
+  return own && price && own.input > 0 ? price.input / own.input : USUAL_PRICE_SHARE;
 }
 
-function condensing(config: ContextPruneConfig, { summaryRatio, summarizerPrice }: Assumptions): Condensing {
+function condensing(config: ContextPruneConfig, recording: Recording, assumptions: Assumptions): Condensing {
+  const { summaryRatio } = assumptions;
+  const summarizerPrice = summarizerPriceOf(config, recording, assumptions);
   return config.summarizerModel === "none"
     ? { config, standIn: digestStandIn(), summaryShare: DIGEST_SHARE, summarizerPrice }
     : { config, standIn: ratioStandIn(summaryRatio), summaryShare: summaryRatio, summarizerPrice };
@@ -127,20 +172,22 @@ async function pointsOf(
   recording: Recording,
   run: (options: Omit<PlayOptions, "recording">) => Promise<void>,
   cache: CachePolicy,
+  onRequest: NonNullable<PlayOptions["onRequest"]>,
 ): Promise<CalibrationPoint[]> {
   const points: CalibrationPoint[] = [];
   const meter = new CostMeter({
-    scale: { factor: 1, baseTokens: 0 },
+    scaleOf: () => ({ factor: 1, baseTokens: 0 }),
     cache,
     costOfModel: () => DEFAULT_PROFILE.rates,
   });
   await run({
     meter,
     compactions: "recorded",
-    onRequest(index, _messages, reply) {
+    onRequest(index, messages, reply) {
+      onRequest(index, messages, reply);
       const recorded = recordedPromptTokens(reply);
       if (recorded === 0 || index >= recording.condensedFrom) return;
-      points.push({ estimated: meter.requests.at(-1)?.tokens ?? 0, recorded });
+      points.push({ model: modelOf(reply), estimated: meter.requests.at(-1)?.tokens ?? 0, recorded });
     },
   });
   return points;

@@ -2,6 +2,8 @@
 import { changedSettings } from "../config.js";
 import { count, grouped } from "../text/text.js";
 import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
+import { layOut, wrapped } from "./layout.js";
+import type { UseShare } from "./use-counter.js";
 
 /** A report with the name of its variant. */
 export interface NamedReport {
@@ -17,57 +19,93 @@ interface Row {
 }
 
 const NONE = "–";
+/** Variants that stand side by side in 60 columns. */
+const VARIANTS_A_TABLE = 2;
 
 function rowOf(label: string, show: (figures: VariantFigures, report: ReplayReport) => string): Row {
   return { label, raw: (report) => show(report.raw, report), pruned: (report) => show(report.pruned, report) };
 }
 
+function prunedRow(label: string, pruned: Row["pruned"]): Row {
+  return { label, raw: () => NONE, pruned };
+}
+
 const ROWS: readonly Row[] = [
-  rowOf("cost", ({ cost }, { settings }) => money(cost, settings)),
-  { label: "  of the raw cost", raw: () => NONE, pruned: ({ ratio }) => ratio.toFixed(3) },
-  {
-    label: "  summariser",
-    raw: () => NONE,
-    pruned: ({ pruned, settings }) => money(pruned.summarizerCost, settings),
-  },
-  {
-    label: "with answers, of raw",
-    raw: () => NONE,
-    pruned: ({ raw, pruned, settings: { replay } }) =>
-      ((pruned.cost + replay.answersCost) / (raw.cost + replay.answersCost || 1)).toFixed(3),
-  },
+  rowOf("cost without answers", ({ cost }, { settings }) => money(cost, settings)),
+  prunedRow("  of the raw cost", ({ ratio }) => ratio.toFixed(3)),
+  prunedRow("  without recoveries", ({ ratioWithoutRecoveries }) => ratioWithoutRecoveries.toFixed(3)),
+  prunedRow("  with answers", ({ raw, pruned, settings: { replay } }) =>
+    ((pruned.cost + replay.answersCost) / (raw.cost + replay.answersCost || 1)).toFixed(3),
+  ),
+  prunedRow("  summariser", ({ pruned, settings }) => money(pruned.summarizerCost, settings)),
+  rowOf("  recoveries", ({ recoveryCost }, { settings }) => money(recoveryCost, settings)),
+  rowOf("extra requests", ({ extraRequests }) => grouped(extraRequests)),
   rowOf("largest prompt, tokens", ({ peakTokens }) => grouped(peakTokens)),
   rowOf("mean prompt, tokens", ({ meanTokens }) => grouped(meanTokens)),
-  rowOf("read from cache, tokens", ({ readTokens }) => grouped(readTokens)),
-  rowOf("written to cache, tokens", ({ writeTokens }) => grouped(writeTokens)),
-  { label: "flushes", raw: () => NONE, pruned: ({ pruned }) => grouped(pruned.flushes) },
+  rowOf("read from cache", ({ readTokens }) => grouped(readTokens)),
+  rowOf("written to cache", ({ writeTokens }) => grouped(writeTokens)),
+  prunedRow("flushes", ({ pruned }) => grouped(pruned.flushes)),
   rowOf("compactions by the host", ({ compactions }) => grouped(compactions)),
+  rowOf("uses of earlier output", ({ uses }) => grouped(uses.uses)),
+  rowOf("  missed", ({ uses }) => grouped(uses.misses)),
+  rowOf("edits", ({ uses }) => grouped(uses.edits)),
+  rowOf("  missed", ({ uses }) => grouped(uses.missedEdits)),
 ];
 
 /**
- * The table of one session.
+ * The report of one session.
  * @param reports one for each variant, all of the same session
+ * @param advice what other settings would have cost, in a sentence
  */
-export function renderReport(title: string, reports: readonly NamedReport[]): string {
+export function renderReport(title: string, reports: readonly NamedReport[], advice?: string): string {
   const [first] = reports;
   if (!first) return "";
   const { requests, calibration, settings } = first.report;
-  const header = ["", "raw", ...reports.map(({ name }) => name)];
-  const body = ROWS.map((row) => [
-    row.label,
-    row.raw(first.report),
-    ...reports.map(({ report }) => row.pruned(report)),
-  ]);
+  const columns = reports.map(({ report }, i) => ({ column: columnOf(i, reports.length), report }));
+  const sentences = [
+    describePrices(settings),
+    describeCalibration(calibration),
+    ...columns.flatMap(({ column, report }) => [
+      describeVariant(column, report.settings),
+      ...describeMisses(column, report.pruned),
+    ]),
+    ...(advice === undefined ? [] : [advice]),
+  ];
   return [
     `${title}: ${count(requests, "request")}`,
     "",
-    ...layOut([header, ...body]),
+    wrapped(describeBill(first.report)),
     "",
-    describePrices(settings),
-    describeCalibration(calibration),
-    ...reports.map(({ name, report }) => describeVariant(name, report.settings)),
+    ...tablesOf(first.report, columns),
+    ...sentences.map((sentence) => wrapped(sentence, "  ")),
     "",
   ].join("\n");
+}
+
+function columnOf(index: number, variants: number): string {
+  return variants === 1 ? "condensed" : String.fromCharCode("A".charCodeAt(0) + index);
+}
+
+function tablesOf(first: ReplayReport, columns: readonly { column: string; report: ReplayReport }[]): string[] {
+  const lines: string[] = [];
+  for (let start = 0; start < columns.length; start += VARIANTS_A_TABLE) {
+    const shown = columns.slice(start, start + VARIANTS_A_TABLE);
+    const header = ["", "raw", ...shown.map(({ column }) => column)];
+    const body = ROWS.map((row) => [row.label, row.raw(first), ...shown.map(({ report }) => row.pruned(report))]);
+    lines.push(...layOut([header, ...body]), "");
+  }
+  return lines;
+}
+
+/** The whole bill in a sentence. */
+export function describeBill({ raw, pruned, settings }: ReplayReport, what = "this session costs"): string {
+  const { extraRequests, recoveryCost } = pruned;
+  const before = raw.cost + settings.replay.answersCost;
+  const after = pruned.cost + settings.replay.answersCost;
+  const whole = `${money(after, settings)} instead of ${money(before, settings)}`;
+  const change = before > 0 ? ` (${signed(after / before - 1)})` : "";
+  const asked = extraRequests === 0 ? "" : `; ${money(recoveryCost, settings)} of it is for output asked back`;
+  return `Condensed, ${what} ${whole}${change}, answers included${asked}.`;
 }
 
 /** The table of several sessions, one line each. */
@@ -78,12 +116,18 @@ export function renderSummary(sessions: readonly (NamedReport & { file: string }
     money(raw.cost, settings),
     money(pruned.cost, settings),
     ratio.toFixed(3),
-    grouped(raw.peakTokens),
-    grouped(pruned.peakTokens),
+    `${pruned.uses.missedEdits}/${pruned.uses.edits}`,
   ];
-  const header = ["session", "requests", "raw cost", "cost", "of raw", "raw peak", "peak"];
-  const rows = sessions.map(({ file, report }) => line(file, report));
-  return [...layOut([header, ...rows, line("all", total)]), ""].join("\n");
+  const header = ["session", "requests", "raw", "cost", "of raw", "missed"];
+  const rows = sessions.map(({ file, report }) => line(file.replace(/\.jsonl$/, ""), report));
+  return [
+    ...layOut([header, ...rows, line("all", total)]),
+    "",
+    wrapped(describeBill(total, "these sessions cost")),
+    wrapped("missed: edits whose text the request lacked, of all edits.", "  "),
+    ...describeMisses("all", total.pruned).map((sentence) => wrapped(sentence, "  ")),
+    "",
+  ].join("\n");
 }
 
 /** The settings of a variant and how its summaries are made, in a sentence. */
@@ -97,6 +141,20 @@ export function describeVariant(name: string, settings: ReportSettings): string 
   return `${name}: ${changed}; ${made}.`;
 }
 
+/** What was missed of which tool, and how old it was; nothing where nothing was missed. */
+export function describeMisses(name: string, { uses }: VariantFigures): string[] {
+  if (uses.misses === 0) return [];
+  const list = (shares: Record<string, UseShare>) =>
+    Object.entries(shares)
+      .filter(([, share]) => share.misses > 0)
+      .map(([group, share]) => `${group}: ${share.misses} of ${share.uses}`)
+      .join(", ");
+  return [
+    `${name}, missed by tool – ${list(uses.byTool)}.`,
+    `${name}, missed by age in requests – ${list(uses.byAge)}.`,
+  ];
+}
+
 /** What the costs rest on, in a sentence. */
 export function describePrices({ replay }: ReportSettings): string {
   const { prices, cacheLifetimeMs, minCacheTokens, contextWindow, answersCost, currency } = replay;
@@ -104,28 +162,27 @@ export function describePrices({ replay }: ReportSettings): string {
   return `Prices: ${prices}, in ${unit}; cache kept for ${grouped(cacheLifetimeMs / 60_000)} min, from ${grouped(minCacheTokens)} tokens; window ${grouped(contextWindow)} tokens. Answers cost ${answersCost.toFixed(2)} in each variant and are left out.`;
 }
 
-/** How far the estimate is from what was recorded, in a sentence. */
-export function describeCalibration({
-  recordedTokens,
-  estimatedTokens,
-  errorPct,
-}: ReplayReport["calibration"]): string {
+/** How tokens were estimated and how far off that is for a request, in a sentence. */
+export function describeCalibration({ errorPct, scales }: ReplayReport["calibration"]): string {
   if (errorPct === null) return "Calibration: no usage was recorded; tokens are estimates.";
-  return `Calibration: ${grouped(recordedTokens)} tokens recorded, ${grouped(estimatedTokens)} estimated for the raw session; mean error of a request ${errorPct.toFixed(1)}%.`;
+  const used = scales.map(({ model, factor, baseTokens, requests }) => {
+    return `${model}: ${grouped(baseTokens)} tokens of system prompt and tools, ${factor.toFixed(2)} for each that was estimated (${count(requests, "request")})`;
+  });
+  const scaled = used.length > 0 ? ` ${used.join("; ")}.` : "";
+  return `Calibration: mean error of a request ${errorPct.toFixed(1)}%.${scaled}`;
 }
 
-function layOut(rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const cell = (text: string, column: number) =>
-    column === 0 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0);
-  return rows.map((row) => row.map(cell).join("  ").trimEnd());
-}
-
-function money(cost: number, { replay }: ReportSettings): string {
+/** A cost with its currency. */
+export function money(cost: number, { replay }: ReportSettings): string {
   const text = cost.toFixed(cost < 1 ? 4 : 2);
   return replay.currency === "USD" ? `$${text}` : text;
 }
 
 function percent(share: number): string {
   return `${Number((share * 100).toFixed(1))}%`;
+}
+
+function signed(share: number): string {
+  const rounded = Math.round(share * 100);
+  return `${rounded > 0 ? "+" : ""}${rounded}%`;
 }

@@ -55,7 +55,7 @@ export function parseSession(text: string, source: string): RecordedSession {
   const checked = renamed.map((entry, i) => {
     const problem = problemOf(entry);
     if (problem) throw new ReplayInputError(`${source}, line ${rest[i]?.number ?? 0}: ${problem}.`);
-    return withMessageTime(entry);
+    return withNumericUsage(withMessageTime(entry));
   });
   return {
     id: typeof header.id === "string" ? header.id : "",
@@ -117,11 +117,45 @@ function problemOf(entry: RawEntry): string | undefined {
   if (entry.type !== "message") return undefined;
   const { message } = entry;
   if (!isRecord(message) || typeof message.role !== "string") return "a message without a role";
-  const hasBlocks = message.role === "assistant" || message.role === "toolResult";
-  if (hasBlocks && !Array.isArray(message.content)) return `a message of role ${message.role} without content`;
+  const { role, content } = message;
+  const hasBlocks = role === "assistant" || role === "toolResult";
+  if (hasBlocks && !Array.isArray(content)) return `a message of role ${role} without content`;
+  if ((role === "user" || role === "custom") && !Array.isArray(content) && typeof content !== "string")
+    return `a message of role ${role} without content`;
+  if (Array.isArray(content) && !content.every((block) => isRecord(block) && typeof block.type === "string"))
+    return `a message of role ${role} with something in it that is no block`;
+  if (isDeep(content)) return `a message that is nested more than ${MAX_DEPTH} deep`;
   return message.role === "toolResult" && typeof message.toolCallId !== "string"
     ? "a result without a call"
     : undefined;
+}
+
+const TOKEN_KINDS = ["input", "output", "cacheRead", "cacheWrite", "totalTokens", "total"];
+
+/** Tokens and costs that are no numbers count as none. */
+function withNumericUsage(entry: RawEntry): RawEntry {
+  if (entry.type !== "message" || !isRecord(entry.message) || !isRecord(entry.message.usage)) return entry;
+  const { usage } = entry.message;
+  const cost = isRecord(usage.cost) ? { cost: numeric(usage.cost) } : {};
+  return { ...entry, message: { ...entry.message, usage: { ...numeric(usage), ...cost } } };
+}
+
+function numeric(amounts: RawEntry): RawEntry {
+  const isAmount = (value: unknown) => typeof value === "number" && Number.isFinite(value) && value >= 0;
+  const wrong = TOKEN_KINDS.filter((kind) => kind in amounts && !isAmount(amounts[kind]));
+  return { ...amounts, ...Object.fromEntries(wrong.map((kind) => [kind, 0])) };
+}
+
+/** Beyond it, no tool takes arguments, and what serialises them ends on a full stack. */
+const MAX_DEPTH = 500;
+
+function isDeep(value: unknown): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return true;
+    level = level.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
+  }
+  return false;
 }
 
 /** A message without a time of its own takes that of its entry. */

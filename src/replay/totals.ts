@@ -1,5 +1,6 @@
 /** The figures of several sessions together. */
-import { type ReplayReport, rounded, type VariantFigures } from "./figures.js";
+import { type ReplayReport, ratiosOf, rounded, type VariantFigures } from "./figures.js";
+import { sumUses } from "./use-counter.js";
 
 /** The figures of several sessions as those of one; the settings are those of the first. */
 export function sumOf(reports: readonly ReplayReport[]): ReplayReport {
@@ -21,12 +22,12 @@ export function sumOf(reports: readonly ReplayReport[]): ReplayReport {
     requests,
     raw,
     pruned,
-    ratio: raw.cost > 0 ? rounded(pruned.cost / raw.cost, 4) : 1,
+    ...ratiosOf(raw, pruned),
     cacheReadShare: tokens > 0 ? rounded(joined.readTokens / tokens, 4) : 0,
     calibration: {
       recordedTokens,
-      estimatedTokens: add(({ calibration }) => calibration.estimatedTokens),
       errorPct: recordedTokens > 0 ? rounded(error / recordedTokens, 2) : null,
+      scales: [],
     },
     settings: {
       ...first.settings,
@@ -38,6 +39,7 @@ export function sumOf(reports: readonly ReplayReport[]): ReplayReport {
         ),
       },
     },
+    rows: [],
   };
 }
 
@@ -50,10 +52,16 @@ function joinFigures(parts: readonly { figures: VariantFigures; requests: number
       add(({ cost }) => cost),
       6,
     ),
+    recoveryCost: rounded(
+      add(({ recoveryCost }) => recoveryCost),
+      6,
+    ),
+    extraRequests: add(({ extraRequests }) => extraRequests),
     peakTokens: parts.reduce((most, { figures }) => Math.max(most, figures.peakTokens), 0),
     meanTokens: requests > 0 ? Math.round(tokens / requests) : 0,
     readTokens: add(({ readTokens }) => readTokens),
     writeTokens: add(({ writeTokens }) => writeTokens),
     compactions: add(({ compactions }) => compactions),
+    uses: sumUses(parts.map(({ figures }) => figures.uses)),
   };
 }
