@@ -311,7 +311,7 @@ export class SessionEngine {
     return usageAsSent(moment.usage(), messages, this.state.plan(this.settings));
   }
 
-  /** Starts a flush where `messages` hold a trigger that none has answered. Only a digest is waited for. */
+  /** Starts a flush where `messages` hold a trigger that none has answered. A model is not waited for. */
   private async flushIfDue(moment: Moment, messages: readonly AgentMessage[]): Promise<void> {
     const mark = messages[flushMark(messages, this.settings)];
     const isDigest = this.settings.summarizerModel === "none";
@@ -325,8 +325,12 @@ export class SessionEngine {
     const { mustFree } = this;
     this.mustFree = false;
     const done = this.flush(moment, { ...work, mustFree });
-    if (isDigest) await done;
-    else this.unattended(done);
+    if (isDigest) return void (await done);
+    this.unattended(done);
+    // With nothing to summarise it is over at once, and the request can take it along.
+    const { indexer } = this.state;
+    if (batchesToSummarize(work.pending, indexer, this.settings).length > 0) return;
+    await this.flushes.settle(READY_WAIT_MS, moment.signal);
   }
 
   /** Flushes where that costs less than to go on. Summaries that are ready are waited for, others are not. */
