@@ -15,6 +15,49 @@ export const SETTINGS_ROOT = "contextPrune";
 /** Key of a setting of this extension. */
 export type SettingKey = SettingKeyOf<ContextPruneConfig>;
 
+/** Todo steps, plans, answers of the user, skills and memory, as extensions and other agents name their tools. */
+const STATE_TOOLS = [
+  "todo",
+  "TaskCreate",
+  "TaskUpdate",
+  "plan",
+  "ExitPlanMode",
+  "exit_plan_mode",
+  "question",
+  "questionnaire",
+  "ask_user",
+  "ask_user_question",
+  "AskUserQuestion",
+  "skill",
+  "load_skill",
+  "use_skill",
+  "memory",
+  "memory_*",
+  "*_memory",
+];
+
+/** Tools whose every result is the whole list. */
+const LIST_TOOLS = [
+  "todoread",
+  "todowrite",
+  "todo_read",
+  "todo_write",
+  "TaskList",
+  "update_plan",
+  "write_plan",
+  "plan_write",
+];
+
+/** What the hosts load as instructions and skills. */
+const INSTRUCTION_FILES = [
+  "**/skills/**/*.md",
+  "AGENTS.md",
+  "AGENTS.override.md",
+  "CLAUDE.md",
+  "**/.pi/**/SYSTEM.md",
+  "**/.pi/**/APPEND_SYSTEM.md",
+];
+
 /** The table of this extension's settings. */
 export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, {
   enabled: {
@@ -136,12 +179,31 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     presets: labelled(["none", "None (default)"], ["todowrite, todoread", "todowrite, todoread"]),
     label: "Protected tools",
     group: "What is condensed",
-    help: "Tools whose output is never condensed and never sent to a summariser.",
+    help: "Tools whose output is never condensed and never sent to a summariser: names in any case, or globs (mcp__jira__*).",
+  },
+  stateTools: {
+    kind: "list",
+    default: STATE_TOOLS,
+    presets: labelled([STATE_TOOLS.join(", "), "Default"], ["none", "None"]),
+    label: "Tools that hold state",
+    group: "What is condensed",
+    help: "More protected tools: those whose output is small and dear to rebuild, such as answers of the user.",
+  },
+  listTools: {
+    kind: "list",
+    default: LIST_TOOLS,
+    presets: labelled([LIST_TOOLS.join(", "), "Default"], ["none", "None"]),
+    label: "Tools that return a whole list",
+    group: "What is condensed",
+    help: "More protected tools: of those that return their whole list each time, only the newest list stays.",
   },
   protectedPaths: {
     kind: "list",
-    default: ["**/skills/**/*.md"],
-    presets: [{ value: "**/skills/**/*.md", label: "Skills" }],
+    default: INSTRUCTION_FILES,
+    presets: labelled(
+      [INSTRUCTION_FILES.join(", "), "Instructions and skills (default)"],
+      ["**/skills/**/*.md", "Skills"],
+    ),
     label: "Protected paths",
     group: "What is condensed",
     help: "Globs of files whose content, when a tool returns it, is protected in the same way.",

@@ -3,6 +3,7 @@
  * as a model takes; committing is one synchronous step that appends the entries.
  */
 
+import { supersededKeys } from "./capture/superseded.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
 import {
@@ -111,6 +112,7 @@ export async function prepareFlush(
     config,
     isRecovery: deps.isRecovery,
     isSpilled: (key) => indexer.isSpilled(key),
+    superseded: supersededKeys(deps.chains.messages, deps.chains.isProtected),
     isAged: (key) => indexer.isAged(key),
     isHere: (name) => {
       const keys = indexer.resolve(name);

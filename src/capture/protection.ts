@@ -10,22 +10,29 @@ const MAX_PATH_CHARS = 4096;
 /** Arguments are searched this deep; tools that take several files at once nest them two or three levels down. */
 const MAX_DEPTH = 6;
 
-/** Names of arguments that hold a path or a list of paths, in lower case without separators. */
-const PATH_ARGUMENTS: ReadonlySet<string> = new Set([
-  "path",
-  "paths",
-  "file",
-  "files",
-  "filename",
-  "filenames",
-  "filepath",
-  "filepaths",
-  "fullpath",
-  "absolutepath",
-  "relativepath",
-  "targetfile",
-  "uri",
-]);
+/** Names of arguments that hold paths end like this, in lower case without separators (`notebook_path`, `target_file`). */
+const PATH_ARGUMENT = /(?:path|file|filename|uri)s?$/;
+
+/** Names of arguments that hold a shell command. */
+const COMMAND_ARGUMENT = /^(?:command|cmd|script)s?$/;
+
+/** Commands that print the files that they are given. */
+const READERS: ReadonlySet<string> = new Set(
+  "awk bat cat gc get-content head less more nl sed tac tail type view".split(" "),
+);
+
+/** A file name can be no longer on any common disk. */
+const MAX_SEGMENT_CHARS = 255;
+
+/** Stars in one segment of a pattern that are told apart: each further one multiplies the time of a match. */
+const MAX_STARS = 2;
+
+/** Wildcards of a pattern whose groups span folders, and characters that it is matched against. */
+const MAX_WILDCARDS = 3;
+const MAX_GROUPED_PATH_CHARS = 512;
+
+/** Spellings of paths whose verdict is remembered. */
+const MAX_KNOWN_PATHS = 10_000;
 
 /** The part of a tool call that protection is decided from. */
 export interface ProtectableCall {
@@ -34,12 +41,23 @@ export interface ProtectableCall {
 }
 
 /** Whether the output of a call is protected. */
-export type Protection = (call: ProtectableCall) => boolean;
+export interface Protection {
+  (call: ProtectableCall): boolean;
+  /**
+   * What a protected call gives in full each time: the list of a tool that returns all of it, or a file. A later result
+   * of the same subject leaves nothing to be wanted of an earlier one. `undefined` where each result stands for itself.
+   */
+  subjectOf?(call: ProtectableCall): string | undefined;
+}
 
 /** What is protected, and how paths are to be read. */
 export interface ProtectionOptions {
-  /** Exact tool names: pi's own are lower case, and two tools may differ in case alone. */
+  /** Tool names in any case, or globs of them (`mcp__jira__*`). */
   protectedTools: readonly string[];
+  /** The same for tools whose output is small and dear to rebuild; none by default. */
+  stateTools?: readonly string[];
+  /** The same for tools that return their whole list each time; none by default. */
+  listTools?: readonly string[];
   /** Glob patterns; see `createProtection`. */
   protectedPaths: readonly string[];
   /** Folder that relative paths and patterns start from. */
@@ -69,34 +87,74 @@ type Matcher = (path: NamedPath) => boolean;
  * - With a slash at its end (`docs/`): everything in that folder.
  * - With `!` before it: takes what it matches out of what the others protect.
  *
- * A pattern that cannot be read matches nothing. Paths are looked for in the arguments of any tool (`path`,
- * `file_path`, `filename`, `paths: []`, `files: [{ path }]` and the like) and match however they are spelled:
- * absolute, relative, with `./` or `..`, backslashes, `~/`, `file://`, or the `@` that pi's own tools tolerate.
+ * A pattern that cannot be read matches nothing. One with so many stars that matching it could take long matches what a
+ * simpler one would (`*a*b*c` what `*c` does); as an exception it takes nothing out. Paths are looked for in the
+ * arguments of any tool (`path`, `notebook_path`, `paths: []`, `files: [{ path }]` and the like) and in commands that
+ * print files (`cd docs && cat AGENTS.md`). They match however they are spelled: absolute, relative, with `./` or `..`,
+ * backslashes, `~/`, `file://`, or the `@` that pi's own tools tolerate.
  */
 export function createProtection(options: ProtectionOptions): Protection {
-  const tools = new Set(options.protectedTools);
+  const lists = toolTest(options.listTools ?? []);
+  const tools = toolTest([...options.protectedTools, ...(options.stateTools ?? [])]);
   const base = { cwd: slashes(options.cwd), home: slashes(options.home ?? homedir()) };
   const patterns = options.protectedPaths.filter((pattern) => typeof pattern === "string" && pattern.trim() !== "");
   const isException = (pattern: string) => /^\s*!(?!\()/.test(pattern);
-  const kept = compileAll(
-    patterns.filter((pattern) => !isException(pattern)),
-    base,
-  );
-  const exceptions = compileAll(
-    patterns.filter(isException).map((pattern) => pattern.trim().slice(1)),
-    base,
-  );
+  const kept = patterns.filter((pattern) => !isException(pattern)).flatMap((p) => compile(p, base, "widen") ?? []);
+  const exceptions = patterns
+    .filter(isException)
+    .flatMap((pattern) => compile(pattern.trim().slice(1), base, "drop") ?? []);
 
+  const known = new Map<string, boolean>();
   const matches = (spelling: string): boolean => {
+    const before = known.get(spelling);
+    if (before !== undefined) return before;
     const path = locate(spelling, base);
-    return path !== undefined && kept.some((m) => m(path)) && !exceptions.some((m) => m(path));
+    const verdict = path !== undefined && kept.some((m) => m(path)) && !exceptions.some((m) => m(path));
+    if (known.size >= MAX_KNOWN_PATHS) known.clear();
+    known.set(spelling, verdict);
+    return verdict;
   };
-  return ({ toolName, args }) => {
-    if (tools.has(toolName)) return true;
+  const isProtectedPath = (args: unknown): boolean => {
     if (kept.length === 0) return false;
-    for (const spelling of pathsIn(args, false, 0)) if (matches(spelling)) return true;
+    for (const spelling of pathsIn(args, "", 0)) if (matches(spelling)) return true;
     return false;
   };
+  const isProtected = ({ toolName, args }: ProtectableCall) =>
+    tools(toolName) || lists(toolName) || isProtectedPath(args);
+  const subjectOf = ({ toolName, args }: ProtectableCall): string | undefined => {
+    const tool = toolName.toLowerCase();
+    if (lists(toolName)) return tool;
+    if (tools(toolName) || !isProtectedPath(args)) return undefined;
+    const inFull = (key: string, value: unknown) =>
+      typeof value === "string" && isPathKey(key) ? (locate(value, base)?.absolute ?? value) : value;
+    return `${tool} ${JSON.stringify(args, inFull)}`;
+  };
+  return Object.assign(isProtected, { subjectOf });
+}
+
+/** `createProtection` with all that the settings say. */
+export function protectionOf(
+  {
+    protectedTools,
+    stateTools,
+    listTools,
+    protectedPaths,
+  }: Pick<ContextPruneConfig, "protectedTools" | "stateTools" | "listTools" | "protectedPaths">,
+  cwd: string,
+): Protection {
+  return createProtection({ protectedTools, stateTools, listTools, protectedPaths, cwd });
+}
+
+/** The names and globs that fit no tool: most likely they are misspelled. */
+export function unknownTools(protectedTools: readonly string[], registered: readonly string[]): string[] {
+  return protectedTools.filter((name) => !registered.some(toolTest([name])));
+}
+
+/** Whether one of the names or globs is that of a tool. */
+function toolTest(names: readonly string[]): (toolName: string) => boolean {
+  const plain = new Set(names.map((name) => name.toLowerCase()));
+  const globs = names.filter((name) => /[*?[{(]/.test(name)).flatMap((name) => parse(name, "widen") ?? []);
+  return (toolName) => plain.has(toolName.toLowerCase()) || globs.some((matches) => matches(toolName));
 }
 
 interface Base {
@@ -104,16 +162,15 @@ interface Base {
   home: string;
 }
 
-function compileAll(patterns: readonly string[], base: Base): Matcher[] {
-  return patterns.flatMap((pattern) => compile(pattern, base) ?? []);
-}
+/** What becomes of a pattern that could take too long: a wider one in its place, or none. */
+type IfSlow = "widen" | "drop";
 
-function compile(pattern: string, { cwd, home }: Base): Matcher | undefined {
+function compile(pattern: string, { cwd, home }: Base, ifSlow: IfSlow): Matcher | undefined {
   let text = withSlashes(pattern.trim()).normalize("NFC");
   if (text.endsWith("/")) text += "**";
   if (/^\.\.?\//.test(text)) text = posix.normalize(`${escapeGlob(cwd)}/${text}`);
   else if (text.startsWith("~/")) text = posix.normalize(`${escapeGlob(home)}/${text.slice(2)}`);
-  const test = parse(text);
+  const test = parse(text, ifSlow);
   if (!test) return undefined;
   if (isAbsolute(text)) return (path) => test(path.absolute);
   if (!text.includes("/")) return (path) => test(path.basename);
@@ -128,13 +185,71 @@ function withSlashes(pattern: string): string {
   return pattern.replace(pattern.includes("/") ? /\\(?![*?[\]{}()!+@|\\])/g : /\\(?![[\]{}()\\])/g, "/");
 }
 
-function parse(glob: string): ((text: string) => boolean) | undefined {
+type TextTest = (text: string) => boolean;
+
+const ANY_FOLDERS = Symbol("**");
+
+/**
+ * The test of a glob. It goes segment by segment, since one regular expression for several `**` can take minutes on a
+ * path that does not match.
+ */
+function parse(glob: string, ifSlow: IfSlow): TextTest | undefined {
   try {
-    // `windows: false`: all paths have been brought to forward slashes, on every platform.
-    return picomatch(glob, { dot: true, nocase: true, nonegate: true, windows: false });
+    if (/[{(][^})]*\//.test(glob)) {
+      if ((glob.match(/\*+|\?/g) ?? []).length > MAX_WILDCARDS || REPEATED_GROUP.test(glob)) return undefined;
+      const test = toTest(glob);
+      return (text) => text.length <= MAX_GROUPED_PATH_CHARS && test(text);
+    }
+    const parts: (TextTest | typeof ANY_FOLDERS)[] = [];
+    for (const segment of glob.split("/")) {
+      const simple = simplified(segment);
+      if (simple !== segment && ifSlow === "drop") return undefined;
+      if (segment !== "**") parts.push(toTest(simple));
+      else if (parts.at(-1) !== ANY_FOLDERS) parts.push(ANY_FOLDERS);
+    }
+    return (text) => matchSegments(parts, text.split("/"));
   } catch {
     return undefined;
   }
+}
+
+const REPEATED_GROUP = /[+*!]\(/;
+
+/** A segment of a pattern that matches at least as much and takes no longer than a few stars do. */
+function simplified(segment: string): string {
+  if (REPEATED_GROUP.test(segment)) return "*";
+  const stars = segment.match(/\*+/g)?.length ?? 0;
+  if (stars <= MAX_STARS || segment === "**") return segment;
+  if (/[{(]/.test(segment)) return "*";
+  return `${segment.slice(0, segment.indexOf("*"))}*${segment.slice(segment.lastIndexOf("*") + 1)}`;
+}
+
+function toTest(glob: string): TextTest {
+  if (!/[\\*?[\]{}()+@!|]/.test(glob)) {
+    const plain = glob.toLowerCase();
+    return (text) => text.toLowerCase() === plain;
+  }
+  // `windows: false`: all paths have been brought to forward slashes, on every platform.
+  return picomatch(glob, { dot: true, nocase: true, nonegate: true, windows: false });
+}
+
+/** Whether the parts match the segments one by one, `**` any number of them. */
+function matchSegments(parts: readonly (TextTest | typeof ANY_FOLDERS)[], segments: readonly string[]): boolean {
+  // Beginnings of the path, by number of segments, that the parts so far match.
+  let reached = new Set([0]);
+  for (const part of parts) {
+    const next = new Set<number>();
+    if (part === ANY_FOLDERS) {
+      for (let i = Math.min(...reached); i <= segments.length; i++) next.add(i);
+    } else {
+      for (const i of reached) {
+        const segment = segments[i];
+        if (segment !== undefined && segment.length <= MAX_SEGMENT_CHARS && part(segment)) next.add(i + 1);
+      }
+    }
+    reached = next;
+  }
+  return reached.has(segments.length);
 }
 
 function locate(spelling: string, { cwd, home }: Base): NamedPath | undefined {
@@ -165,16 +280,41 @@ function fromFileUrl(url: string): string {
 }
 
 /** Every text among the arguments that stands where a path is expected, and every `file:` URL. */
-function* pathsIn(value: unknown, isPath: boolean, depth: number): Generator<string> {
+function* pathsIn(value: unknown, key: string, depth: number): Generator<string> {
   if (typeof value === "string") {
-    if (isPath || /^@?file:/i.test(value)) yield value;
+    if (isPathKey(key) || /^@?file:/i.test(value)) yield value;
+    else if (COMMAND_ARGUMENT.test(plainKey(key))) yield* filesReadBy(value);
   } else if (Array.isArray(value)) {
-    if (depth < MAX_DEPTH) for (const element of value) yield* pathsIn(element, isPath, depth + 1);
+    if (depth < MAX_DEPTH) for (const element of value) yield* pathsIn(element, key, depth + 1);
   } else if (typeof value === "object" && value !== null && depth < MAX_DEPTH) {
-    for (const [key, field] of Object.entries(value)) {
-      yield* pathsIn(field, PATH_ARGUMENTS.has(key.toLowerCase().replace(/[_-]/g, "")), depth + 1);
-    }
+    for (const [name, field] of Object.entries(value)) yield* pathsIn(field, name, depth + 1);
   }
+}
+
+/** What commands such as `cat` are given, in the folder that a `cd` before them names. */
+function* filesReadBy(command: string): Generator<string> {
+  let folder = "";
+  // What follows `<<` is text, and what `>` writes to is not read.
+  const read = (command.slice(0, MAX_PATH_CHARS).split("<<", 1)[0] ?? "").replace(/\d?>+\s*\S+/g, " ");
+  for (const step of read.split(/[;&|\n]+/)) {
+    const [name = "", ...words] = (step.match(/"[^"]*"|'[^']*'|[^\s"'()`]+/g) ?? []).map((w) =>
+      w.replace(/^["']|["']$/g, ""),
+    );
+    if (name === "cd") folder = inFolder(folder, words[0] ?? "~");
+    if (READERS.has(posix.basename(name).toLowerCase())) for (const word of words) yield inFolder(folder, word);
+  }
+}
+
+function inFolder(folder: string, path: string): string {
+  return folder === "" || isAbsolute(path) || path.startsWith("~") ? path : `${folder}/${path}`;
+}
+
+function isPathKey(key: string): boolean {
+  return PATH_ARGUMENT.test(plainKey(key));
+}
+
+function plainKey(key: string): string {
+  return key.toLowerCase().replace(/[_-]/g, "");
 }
 
 function isAbsolute(path: string): boolean {

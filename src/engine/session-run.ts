@@ -1,7 +1,7 @@
 /** One session in its run: what is seen to when a turn ends and before a request leaves. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { createProtection, type Protection, protectedTurnsOf } from "../capture/protection.js";
+import { type Protection, protectedTurnsOf, protectionOf } from "../capture/protection.js";
 import { flushMark } from "../capture/triggers.js";
 import { BudgetWatch } from "../cost/budget-watch.js";
 import { type CondensingDecision, settingsFor } from "../cost/decision.js";
@@ -350,9 +350,7 @@ export class SessionRun {
   protection({ cwd }: HostSnapshot): Protection {
     const config = this.settings();
     if (this.compiled?.config !== config || this.compiled.cwd !== cwd) {
-      const { protectedTools, protectedPaths } = config;
-      const isProtected = createProtection({ protectedTools, protectedPaths, cwd });
-      this.compiled = { config, cwd, isProtected };
+      this.compiled = { config, cwd, isProtected: protectionOf(config, cwd) };
     }
     return this.compiled.isProtected;
   }

@@ -15,7 +15,7 @@ import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "
 export interface Ageing {
   /** Failed and spilled calls whose arguments are condensed from now on. */
   purgedOccurrenceKeys: string[];
-  /** Recovered outputs that give way to a pointer. */
+  /** Recovered outputs, and protected ones that came again, that give way to a pointer. */
   pointers: RecoveryPointer[];
 }
 
@@ -27,6 +27,8 @@ export interface AgeingInput {
   isRecovery(call: { toolName: string; args: Record<string, unknown> }): boolean;
   /** The result went to a blob before any flush, so that no flush of its own begins an epoch. */
   isSpilled(key: string): boolean;
+  /** Protected results whose file or list stands whole again further on. */
+  superseded: ReadonlySet<string>;
   /** An earlier frontier has said so already. */
   isAged(key: string): boolean;
   /** What the name stands for is on this branch, so that it answers in a fork too. */
@@ -34,7 +36,8 @@ export interface AgeingInput {
 }
 
 /** The calls and outputs of `messages` that have had their turns by now. */
-export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHere }: AgeingInput): Ageing {
+export function judgeAge(input: AgeingInput): Ageing {
+  const { messages, config, isRecovery, isSpilled, superseded, isAged, isHere } = input;
   const ageing: Ageing = { purgedOccurrenceKeys: [], pointers: [] };
   const { purgeErrors, condenseArgs, recoveryGraceTurns } = config;
   const seen = lastAnswerIndex(messages);
@@ -50,7 +53,10 @@ export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHe
     if (i > seen || isAged(key)) continue;
     if (isRecovery({ toolName: message.toolName, args })) {
       const isLasting = message.toolName !== QUERY_TOOL_NAME || asked(args).every(isHere);
-      if (turns >= recoveryGraceTurns && isLasting) ageing.pointers.push(...pointerFor(message, args, key));
+      if (turns >= recoveryGraceTurns && isLasting)
+        ageing.pointers.push(...pointerTo(message, key, recoveryText(message, args)));
+    } else if (superseded.has(key)) {
+      ageing.pointers.push(...pointerTo(message, key, supersededText(message, args)));
     } else if (message.isError) {
       const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
       if (isDue && argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
@@ -61,14 +67,19 @@ export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHe
   return ageing;
 }
 
-function pointerFor(message: ToolResultMessage, args: Record<string, unknown>, key: string): RecoveryPointer[] {
-  const text =
-    message.toolName === QUERY_TOOL_NAME
-      ? `[was shown here; ask again: ${describeAsk(args)}]`
-      : `[was shown here; the file can be read again: ${describeCall(message.toolName, args)}]`;
-  return text.length < contentChars(message.content)
-    ? [{ toolCallId: message.toolCallId, occurrenceKey: key, text }]
-    : [];
+function pointerTo(message: ToolResultMessage, occurrenceKey: string, text: string): RecoveryPointer[] {
+  const { toolCallId } = message;
+  return text.length < contentChars(message.content) ? [{ toolCallId, occurrenceKey, text }] : [];
+}
+
+function recoveryText({ toolName }: ToolResultMessage, args: Record<string, unknown>): string {
+  return toolName === QUERY_TOOL_NAME
+    ? `[was shown here; ask again: ${describeAsk(args)}]`
+    : `[was shown here; the file can be read again: ${describeCall(toolName, args)}]`;
+}
+
+function supersededText({ toolName, toolCallId }: ToolResultMessage, args: Record<string, unknown>): string {
+  return `[${describeCall(toolName, args)}: the newest output stands whole further on. This one: ${QUERY_TOOL_NAME} ${toolCallId}]`;
 }
 
 function describeAsk(args: Record<string, unknown>): string {

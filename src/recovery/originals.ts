@@ -98,7 +98,7 @@ function contextCheck(state: SessionState): RecoverySources["isInContext"] {
         chain.active !== false &&
         (chain.droppedOccurrenceKeys?.includes(key) ?? chain.droppedToolCallIds.includes(toolCallId)),
     );
-    return here.has(key) && !isDropped;
+    return here.has(key) && !isDropped && !state.indexer.committed().pointers.has(key);
   };
 }
 

@@ -1,7 +1,7 @@
 /** The extension at work on a replayed session: what its handlers do, with the same modules and without a host. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { createProtection, type Protection, protectedTurnsOf } from "../capture/protection.js";
+import { type Protection, protectedTurnsOf, protectionOf } from "../capture/protection.js";
 import { flushMark } from "../capture/triggers.js";
 import { PromptEnds } from "../cost/breakpoints.js";
 import { BudgetWatch } from "../cost/budget-watch.js";
@@ -77,8 +77,7 @@ export class ReplayPruner {
     tree: EntryTree,
     private readonly options: ReplayPrunerOptions,
   ) {
-    const { protectedTools, protectedPaths } = options.config;
-    this.isProtected = createProtection({ protectedTools, protectedPaths, cwd: options.cwd });
+    this.isProtected = protectionOf(options.config, options.cwd);
     this.state = new SessionState(tree, (customType, data) => tree.appendCustom(customType, data));
   }
 
