@@ -242,15 +242,15 @@ describe("subjects", () => {
   const { subjectOf } = protectionOf(DEFAULT_CONFIG, CWD);
 
   test("a list tool has one, in any case", () => {
-    expect(subjectOf?.({ toolName: "TodoWrite", args: { a: 1 } })).toBe("todowrite");
-    expect(subjectOf?.({ toolName: "todowrite", args: { b: 2 } })).toBe("todowrite");
+    expect(subjectOf?.({ toolName: "TodoWrite", args: { a: 1 } })).toEqual({ name: "todowrite", isList: true });
+    expect(subjectOf?.({ toolName: "todowrite", args: { b: 2 } })).toEqual({ name: "todowrite", isList: true });
   });
 
   test("the same part of a file is one, however its path is spelled", () => {
     const read = (args: Record<string, unknown>) => subjectOf?.({ toolName: "read", args });
-    expect(read({ path: "./AGENTS.md" })).toBe(read({ path: "/work/app/AGENTS.md" }));
-    expect(read({ path: "AGENTS.md" })).not.toBe(read({ path: "AGENTS.md", offset: 100 }));
-    expect(read({ path: "AGENTS.md" })).not.toBe(read({ path: "api/AGENTS.md" }));
+    expect(read({ path: "./AGENTS.md" })).toEqual(read({ path: "/work/app/AGENTS.md" }));
+    expect(read({ path: "AGENTS.md" })).not.toEqual(read({ path: "AGENTS.md", offset: 100 }));
+    expect(read({ path: "AGENTS.md" })).not.toEqual(read({ path: "api/AGENTS.md" }));
   });
 
   test("answers, steps of a list and what is not protected have none", () => {

@@ -47,7 +47,13 @@ export interface Protection {
    * What a protected call gives in full each time: the list of a tool that returns all of it, or a file. A later result
    * of the same subject leaves nothing to be wanted of an earlier one. `undefined` where each result stands for itself.
    */
-  subjectOf?(call: ProtectableCall): string | undefined;
+  subjectOf?(call: ProtectableCall): Subject | undefined;
+}
+
+/** What a result is about: the name is the same for the same list, or the same part of the same file. */
+export interface Subject {
+  name: string;
+  isList: boolean;
 }
 
 /** What is protected, and how paths are to be read. */
@@ -121,13 +127,13 @@ export function createProtection(options: ProtectionOptions): Protection {
   };
   const isProtected = ({ toolName, args }: ProtectableCall) =>
     tools(toolName) || lists(toolName) || isProtectedPath(args);
-  const subjectOf = ({ toolName, args }: ProtectableCall): string | undefined => {
+  const subjectOf = ({ toolName, args }: ProtectableCall): Subject | undefined => {
     const tool = toolName.toLowerCase();
-    if (lists(toolName)) return tool;
+    if (lists(toolName)) return { name: tool, isList: true };
     if (tools(toolName) || !isProtectedPath(args)) return undefined;
     const inFull = (key: string, value: unknown) =>
       typeof value === "string" && isPathKey(key) ? (locate(value, base)?.absolute ?? value) : value;
-    return `${tool} ${JSON.stringify(args, inFull)}`;
+    return { name: `${tool} ${JSON.stringify(args, inFull)}`, isList: false };
   };
   return Object.assign(isProtected, { subjectOf });
 }

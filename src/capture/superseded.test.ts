@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { AssistantMessage } from "@mariozechner/pi-ai";
+import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { DEFAULT_CONFIG } from "../config.js";
 import { protectionOf } from "./protection.js";
@@ -10,7 +10,7 @@ const isProtected = protectionOf(DEFAULT_CONFIG, "/work/app");
 
 interface Step {
   tool: string;
-  args: Record<string, unknown>;
+  args: ToolCall["arguments"];
   text: string;
   isError?: boolean;
 }
@@ -50,6 +50,14 @@ test("the same text by another tool is a second reading", () => {
   expect(superseded(read("rules"), { tool: "bash", args: { command: "head AGENTS.md" }, text: "ru" })).toEqual([]);
 });
 
+test("a note that nothing has changed replaces no file, while a list may become short", () => {
+  const rules = read("rule\n".repeat(50));
+  expect(superseded(rules, read("File unchanged since your last read."))).toEqual([]);
+  expect(superseded(rules, read("File unchanged."), rules)).toEqual(["c0@0"]);
+  const list = (text: string): Step => ({ tool: "todowrite", args: {}, text });
+  expect(superseded(list("task\n".repeat(50)), list("No todos"))).toEqual(["c0@0"]);
+});
+
 test("a failed reading neither replaces nor gives way", () => {
   expect(superseded(read("one"), { ...read("no such file"), isError: true })).toEqual([]);
   expect(superseded({ ...read("no such file"), isError: true }, read("one"))).toEqual([]);
@@ -71,7 +79,7 @@ test("what is not protected is left alone", () => {
 test("the newest of each text is never given up", () => {
   const step = fc.record({
     tool: fc.constantFrom("read", "todowrite", "bash"),
-    args: fc.constantFrom({ path: "AGENTS.md" }, { path: "CLAUDE.md" }, { command: "cat AGENTS.md" }),
+    args: fc.constantFrom<Step["args"]>({ path: "AGENTS.md" }, { path: "CLAUDE.md" }, { command: "cat AGENTS.md" }),
     text: fc.constantFrom("a", "b", "c"),
     isError: fc.boolean(),
   });

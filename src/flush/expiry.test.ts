@@ -185,7 +185,7 @@ describe("protected output that came again", () => {
     const [pointer] = judge([user(), ...messages], { superseded }).pointers;
     expect(pointer?.occurrenceKey).toBe(key);
     expect(pointer?.text).toBe(
-      "[read AGENTS.md: the newest output stands whole further on. This one: context_tree_query r1]",
+      `[read AGENTS.md: the newest output stands whole further on. This one: context_tree_query ${key}]`,
     );
     const short = turn("todoread", {}, { text: "No todos" });
     expect(judge([user(), ...short.messages], { superseded: new Set([short.key]) }).pointers).toEqual([]);

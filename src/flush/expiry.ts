@@ -56,7 +56,7 @@ export function judgeAge(input: AgeingInput): Ageing {
       if (turns >= recoveryGraceTurns && isLasting)
         ageing.pointers.push(...pointerTo(message, key, recoveryText(message, args)));
     } else if (superseded.has(key)) {
-      ageing.pointers.push(...pointerTo(message, key, supersededText(message, args)));
+      ageing.pointers.push(...pointerTo(message, key, supersededText(message, args, key)));
     } else if (message.isError) {
       const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
       if (isDue && argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
@@ -78,8 +78,9 @@ function recoveryText({ toolName }: ToolResultMessage, args: Record<string, unkn
     : `[was shown here; the file can be read again: ${describeCall(toolName, args)}]`;
 }
 
-function supersededText({ toolName, toolCallId }: ToolResultMessage, args: Record<string, unknown>): string {
-  return `[${describeCall(toolName, args)}: the newest output stands whole further on. This one: ${QUERY_TOOL_NAME} ${toolCallId}]`;
+/** An id alone may name a later result too, so the pointer gives the key. */
+function supersededText({ toolName }: ToolResultMessage, args: Record<string, unknown>, key: string): string {
+  return `[${describeCall(toolName, args)}: the newest output stands whole further on. This one: ${QUERY_TOOL_NAME} ${key}]`;
 }
 
 function describeAsk(args: Record<string, unknown>): string {
