@@ -11,7 +11,7 @@ import { BranchView, messagesInContext } from "../session/branch.js";
 import { Diagnostics } from "../session/diagnostics.js";
 import { originalsByKey } from "../session/originals.js";
 import { SummarizerStats } from "../session/stats.js";
-import { blobDirFor, resolveSpillPath } from "../spill.js";
+import { blobDirFor, blobFolderNames, resolveSpillPath } from "../spill.js";
 import { contentChars, isToolResult, occurrenceKey, textOf } from "../transcript/messages.js";
 import { taggedText } from "../transcript/tags.js";
 import {
@@ -57,6 +57,7 @@ export class SessionState {
   readonly diagnostics = new Diagnostics();
   /** Counts moves of the leaf to another path. */
   moves = 0;
+  private blobFolders: ReadonlySet<string> | undefined;
   private planned: { epoch: number; config: PlanConfig; plan: RenderPlan } | undefined;
 
   constructor(
@@ -171,7 +172,10 @@ export class SessionState {
 
   /** Where the blob of a record can be read now; a fork reads its parent's, and a moved folder keeps its own. */
   locateBlob(spillPath: string | undefined): string | undefined {
-    return spillPath === undefined ? undefined : (resolveSpillPath(spillPath, sessionDirs(this.reader)) ?? undefined);
+    if (spillPath === undefined) return undefined;
+    const { reader } = this;
+    this.blobFolders ??= blobFolderNames(reader.getSessionId(), reader.getHeader()?.parentSession);
+    return resolveSpillPath(spillPath, sessionDirs(reader), this.blobFolders) ?? undefined;
   }
 }
 
