@@ -291,10 +291,10 @@ export const SETTINGS_TABLE: SettingsTable<ContextPruneConfig> = defineSettings<
     default: null,
     min: 1,
     max: 1_000,
-    presets: labelled(["off", "Off (default)"], ["20", "20"], ["100", "100"]),
+    presets: labelled(["off", "What the provider takes (default)"], ["20", "20"], ["100", "100"]),
     label: "Images in a request",
     group: "What is condensed",
-    help: "Most images that a request carries; the oldest go first. Holds also while the pruner is off.",
+    help: "Most images that a request carries; the oldest go first. Off means what the provider is known to take. A number holds also while the pruner is off.",
   },
   "chainCompression.enabled": {
     kind: "boolean",

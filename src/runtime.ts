@@ -13,7 +13,7 @@ import { loadSettings, saveSettings } from "./host/settings-file.js";
 import { applyRender } from "./pruner.js";
 import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
-import { capImages } from "./render/images.js";
+import { capImages, imageLimits, sizeRefusals } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
 import type { SettingValue } from "./settings/rows.js";
 import { contentChars, isToolResult, lastAnswerIndex } from "./transcript/messages.js";
@@ -127,12 +127,15 @@ export class Pruner {
    */
   async renderRequest(host: HostSnapshot, messages: AgentMessage[]): Promise<AgentMessage[] | undefined> {
     const { active } = this;
-    const cap = this.config.maxImagesPerRequest;
-    if (!active || !this.mayCondense(host)) return applyRender(messages, capImages(messages, cap));
+    if (!active || !this.mayCondense(host)) {
+      return applyRender(messages, capImages(messages, imageLimits({ ...this.config, enabled: false }, host.model)));
+    }
     return this.guard(host, "context", async () => {
       await active.prepareRequest(host, messages);
       if (this.active !== active || !this.config.enabled) return undefined;
-      return applyRender(messages, capImages(active.renderRequest(messages), cap));
+      const limits = imageLimits(this.config, host.model);
+      const refusals = () => sizeRefusals(active.state.branch.entries);
+      return applyRender(messages, capImages(active.renderRequest(messages), limits, refusals));
     });
   }
 

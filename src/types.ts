@@ -250,7 +250,7 @@ export interface ContextPruneConfig {
   turnProtection: { enabled: boolean; turns: number };
   /** Text between `<protect>` and `</protect>` in a result survives its stub. */
   protectTags: boolean;
-  /** Images that a request may carry; `null` is off. */
+  /** Images that a request may carry; `null` is what the provider is known to take. */
   maxImagesPerRequest: number | null;
   /** One short segment in the host's status line. */
   showPruneStatusLine: boolean;

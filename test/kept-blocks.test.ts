@@ -80,4 +80,31 @@ describe.each(HOSTS)("on the %s host", (host) => {
       await session.close();
     }
   });
+
+  test("after a refusal for size the oldest images are left out, and the session goes on", async () => {
+    const images = Array.from({ length: 8 }, (_, i) => ({ ...IMAGE, data: String(i).repeat(40_000) }));
+    const guard =
+      (reply: Reply): Reply =>
+      (request) => {
+        if (JSON.stringify(request.messages).length > 200_000) throw new Error("413 Request exceeds the maximum size");
+        return typeof reply === "function" ? reply(request) : reply;
+      };
+    const session = await openSession(host, {
+      extensionPaths: [PRODUCT_ENTRY],
+      settings: { contextPrune: { summarizerModel: "none", pruneOn: "on-demand" } },
+      factories: [tool("shots", [{ type: "text", text: "Eight shots." }, ...images])],
+      replies: [calls("shots", "s1"), ...Array.from({ length: 3 }, () => guard(says("Seen.")))],
+    });
+    try {
+      for (const prompt of ["look", "go on", "again"]) await session.prompt(prompt);
+      const sent = (i: number) => contentOf(session.requests.at(i), "s1").filter((b) => "data" in (b as object));
+      expect(sent(1)).toHaveLength(8);
+      expect(sent(2)).toMatchObject(images.slice(4));
+      expect(sent(3)).toEqual(sent(2));
+      const last = session.branch().at(-1);
+      expect(last?.type === "message" && last.message.role === "assistant" && last.message.stopReason).toBe("stop");
+    } finally {
+      await session.close();
+    }
+  });
 });

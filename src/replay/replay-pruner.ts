@@ -20,7 +20,7 @@ import { SessionState } from "../engine/session-state.js";
 import { compressibleRanges } from "../flush/chains.js";
 import { spillOversized } from "../flush/spilling.js";
 import { batchesToSummarize, commitFlush, hasCondensed, prepareFlush } from "../flush.js";
-import { capImages } from "../render/images.js";
+import { capImages, imageLimits } from "../render/images.js";
 import { isAnswer } from "../transcript/messages.js";
 import type { CapturedBatch, ContextPruneConfig } from "../types.js";
 import type { EntryTree } from "./entry-tree.js";
@@ -112,7 +112,7 @@ export class ReplayPruner {
   render(messages: AgentMessage[]): AgentMessage[] {
     this.state.sync();
     const { config } = this.options;
-    return capImages(this.memo.render(messages, this.state.plan(config)), config.maxImagesPerRequest);
+    return capImages(this.memo.render(messages, this.state.plan(config)), imageLimits(config, undefined));
   }
 
   /** Spills what is oversized and flushes where the context is over its budget; gives the conversation. */
