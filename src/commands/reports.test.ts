@@ -155,7 +155,7 @@ describe("doctor", () => {
   const tool: Registration = { name: "context_tree_query", path: "/x/index.ts" };
 
   test("finds nothing where all is well", async () => {
-    const registrations = () => ({ commands: [own], tools: [tool] });
+    const registrations = () => ({ activeTools: ["context_tree_query"], commands: [own], tools: [tool] });
     const tree = new EntryTree(agentDirWith({}));
     const { message, type } = await say(sessionWith(DIGEST, tree), "doctor", { registrations });
     expect(message).toEndWith("Everything is as it should be.");
@@ -168,7 +168,7 @@ describe("doctor", () => {
     ["a tool of another extension", [own], [{ ...tool, path: "/other.ts" }], "belongs to another extension: /other.ts"],
     ["a tool that is missing", [own], [], "is not registered"],
   ])("finds %s", async (_what, commands, tools, part) => {
-    const registrations = () => ({ commands, tools });
+    const registrations = () => ({ activeTools: ["context_tree_query"], commands, tools });
     const { message, type } = await say(sessionWith(DIGEST), "doctor", { registrations });
     expect(message).toContain(part);
     expect(type).toBe("warning");

@@ -202,6 +202,7 @@ export class SimulatedSession {
         tree.appendCustom(customType, data);
       },
       announceCost: (cost) => void this.costs.push(cost),
+      hasActiveTool: () => true,
       toolDescription: () => QUERY_TOOL_DESCRIPTION,
     });
     this.host = {
