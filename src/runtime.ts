@@ -26,6 +26,8 @@ export const SHUTDOWN_WAIT_MS = 10_000;
 
 const NAME_TAKEN = `another extension provides the tool ${QUERY_TOOL_NAME}, so no condensed output could be asked back. Nothing is condensed.`;
 
+const TOOL_INACTIVE = `the model is not given the tool ${QUERY_TOOL_NAME} now, so nothing new is condensed. What is condensed stays; /pruner off sends it raw.`;
+
 /** What `/pruner status` shows. */
 export interface PrunerStatus {
   config: ContextPruneConfig;
@@ -116,7 +118,7 @@ export class Pruner {
   /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
   async turnEnded(host: HostSnapshot): Promise<void> {
     const { active } = this;
-    if (!active || !this.mayCondense(host)) return;
+    if (!active || !this.mayCondense(host) || !this.modelHasTool()) return;
     await this.guard(host, "turn_end", () => active.turnEnded(host));
   }
 
@@ -131,7 +133,7 @@ export class Pruner {
       return applyRender(messages, capImages(messages, imageLimits({ ...this.config, enabled: false }, host.model)));
     }
     return this.guard(host, "context", async () => {
-      await active.prepareRequest(host, messages);
+      if (this.modelHasTool()) await active.prepareRequest(host, messages);
       if (this.active !== active || !this.config.enabled) return undefined;
       const limits = imageLimits(this.config, host.model);
       const refusals = () => sizeRefusals(active.state.branch.entries);
@@ -145,7 +147,7 @@ export class Pruner {
    */
   async beforeCompaction(host: HostSnapshot, preparation: CompactionLists): Promise<void> {
     const { active } = this;
-    if (!active || !this.mayCondense(host)) return;
+    if (!active || !this.mayCondense(host) || !this.modelHasTool()) return;
     await this.guard(host, "session_before_compact", () => active.prepareCompaction(host, preparation));
   }
 
@@ -174,7 +176,9 @@ export class Pruner {
   /** Why nothing is condensed although the pruner is on; `undefined` where nothing stands in the way. */
   obstacle(host: HostSnapshot): string | undefined {
     const { active } = this;
-    return active && this.config.enabled && !this.mayCondense(host) ? NAME_TAKEN : undefined;
+    if (!active || !this.config.enabled) return undefined;
+    if (!this.mayCondense(host)) return NAME_TAKEN;
+    return this.modelHasTool() ? undefined : TOOL_INACTIVE;
   }
 
   /** Ends the flush that is running; what was finished is kept. */
@@ -223,7 +227,7 @@ export class Pruner {
     active.state.sync();
     const raw = active.state.messages();
     const plan = active.state.plan(this.config);
-    const sent = this.config.enabled && this.obstacle(host) === undefined ? active.render(raw) : raw;
+    const sent = this.mayCondense(host) ? active.render(raw) : raw;
     return { raw, sent, plan, isProtected: active.protection(host) };
   }
 
@@ -273,6 +277,16 @@ export class Pruner {
     this.ownsQueryTool ??= this.outlet.toolDescription(QUERY_TOOL_NAME) === QUERY_TOOL_DESCRIPTION;
     if (!this.ownsQueryTool) this.notices.once(host, `pruner: ${NAME_TAKEN}`);
     return this.ownsQueryTool;
+  }
+
+  /** Without the tool the model could ask nothing back that is condensed from now on. */
+  private modelHasTool(): boolean {
+    try {
+      return this.outlet.hasActiveTool(QUERY_TOOL_NAME);
+    } catch {
+      // The session has been replaced: there is nothing left to condense.
+      return false;
+    }
   }
 
   /** Runs a handler; an error in it ends in a report and `undefined`. */

@@ -1,7 +1,7 @@
 /** `/pruner status` and `/pruner doctor`. */
-import { examine } from "./doctor.js";
+import { cleanUp, examine } from "./doctor.js";
 import { statusOf } from "./status.js";
-import type { Subcommand } from "./types.js";
+import { type Subcommand, warning } from "./types.js";
 
 export const reportCommands: readonly Subcommand[] = [
   {
@@ -12,8 +12,12 @@ export const reportCommands: readonly Subcommand[] = [
   },
   {
     name: "doctor",
-    usage: "",
+    usage: "[--clean]",
     help: "Check settings, model, files, extensions; say what to do",
-    run: ({ pruner, host }) => examine(pruner, host),
+    complete: ({ args }) => ("--clean".startsWith(args) ? [{ value: "--clean", label: "--clean" }] : []),
+    run: ({ pruner, host, args }) => {
+      if (args === "--clean") return cleanUp(pruner, host);
+      return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean]");
+    },
   },
 ];

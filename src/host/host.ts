@@ -26,6 +26,8 @@ export interface HostSnapshot {
   models: ModelRegistry;
   model: Model<Api> | undefined;
   ui: Pick<ExtensionUIContext, "notify"> | undefined;
+  /** Asks the user; missing where nobody can be asked. */
+  confirm?(title: string, message: string): Promise<boolean>;
   agentDir: string;
   cwd: string;
   projectTrusted: boolean;
@@ -123,6 +125,7 @@ function snapshot(ctx: ExtensionContext): HostSnapshot {
     models: ctx.modelRegistry,
     model: ctx.model,
     ui: ctx.hasUI ? ctx.ui : undefined,
+    confirm: ctx.hasUI ? (title, message) => ctx.ui.confirm(title, message) : undefined,
     terminal: hasTerminal(ctx) ? ctx.ui : undefined,
     systemPrompt: () => ctx.getSystemPrompt(),
     agentDir: getAgentDir(),
