@@ -58,9 +58,9 @@ export default function piCondense(pi: ExtensionAPI): void {
     const reason = pruner.refuseCall(event.input);
     return reason === undefined ? undefined : { block: true, reason };
   });
-  pi.on("session_before_compact", async (event, ctx) => {
-    await withHost(ctx, (host) => pruner.beforeCompaction(host, event.preparation));
-  });
+  pi.on("input", () => pruner.hostLooks());
+  pi.on("agent_end", () => pruner.hostLooks());
+  pi.on("session_before_compact", async (event, ctx) => withHost(ctx, (host) => pruner.beforeCompaction(host, event)));
   pi.on("session_shutdown", async () => {
     await pruner.endSession();
     statusLine.detach();

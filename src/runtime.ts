@@ -2,6 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
+import type { CompactionAnnouncement } from "./cost/compaction.js";
 import type { CondensingDecision } from "./cost/decision.js";
 import type { FlushRequest } from "./engine/flush-runner.js";
 import { type CompactionLists, SessionRun } from "./engine/session-run.js";
@@ -43,6 +44,8 @@ export interface PrunerStatus {
   keptChars: number;
   stats: Readonly<StatsEntryData>;
   flushing: boolean;
+  /** Compactions of the host that were cancelled, since the context fitted as it is sent. */
+  averted: number;
   /** Why the last flush of `cache-aware` was made or not. */
   decision?: CondensingDecision;
 }
@@ -141,14 +144,27 @@ export class Pruner {
     });
   }
 
+  /** A run has ended or a prompt has come: the older host looks at the size of the context behind that, and says no more. */
+  hostLooks(): void {
+    this.active?.compactions.hostLooks(Date.now());
+  }
+
   /**
-   * The host is about to summarise old messages by itself: it is given them as they were sent, since their raw form may
+   * The host is about to summarise old messages by itself. What it wants for the size of the context alone is cancelled
+   * where the context fits as it is sent. Otherwise it is given the messages as they were sent, since their raw form may
    * be several times the window. The elements of its lists are the session's own and are replaced, never changed.
    */
-  async beforeCompaction(host: HostSnapshot, preparation: CompactionLists): Promise<void> {
+  async beforeCompaction(
+    host: HostSnapshot,
+    announcement: CompactionAnnouncement & { preparation: CompactionLists },
+  ): Promise<{ cancel: true } | undefined> {
     const { active } = this;
-    if (!active || !this.mayCondense(host) || !this.modelHasTool()) return;
-    await this.guard(host, "session_before_compact", () => active.prepareCompaction(host, preparation));
+    if (!active || !this.mayCondense(host) || !this.modelHasTool()) return undefined;
+    return this.guard(host, "session_before_compact", async () => {
+      if (await active.avertsCompaction(host, announcement)) return { cancel: true as const };
+      await active.prepareCompaction(host, announcement.preparation);
+      return undefined;
+    });
   }
 
   /** Why a tool call must not run: a marker that stands for a long argument would end up in a user's file. */
@@ -253,6 +269,7 @@ export class Pruner {
       keptChars: totals.kept,
       stats: state.stats.current,
       flushing: active.flushes.running,
+      averted: active.compactions.averted,
       decision: active.decision,
     };
   }

@@ -4,6 +4,7 @@ import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import { type Protection, protectedTurnsOf, protectionOf } from "../capture/protection.js";
 import { flushMark } from "../capture/triggers.js";
 import { BudgetWatch } from "../cost/budget-watch.js";
+import { type CompactionAnnouncement, CompactionWatch, reserveOf } from "../cost/compaction.js";
 import { type CondensingDecision, settingsFor } from "../cost/decision.js";
 import { spillOversized } from "../flush/spilling.js";
 import { batchesToSummarize, type FlushReport } from "../flush.js";
@@ -58,6 +59,7 @@ export class SessionRun {
   private readonly budget = new BudgetWatch();
   private readonly memo = new RenderMemo();
   private readonly cache = new CacheWatch();
+  readonly compactions = new CompactionWatch();
   private readonly notices: Notices;
   /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
   private flushedMark: number | undefined;
@@ -137,6 +139,30 @@ export class SessionRun {
     if (!isSmall(messagesToSummarize) || !isSmall(turnPrefixMessages)) await this.freeSpace(host);
     lists.messagesToSummarize = this.render(messagesToSummarize, true);
     lists.turnPrefixMessages = this.render(turnPrefixMessages, true);
+  }
+
+  /**
+   * Whether the compaction that the host announces for the size of the context can be cancelled, since what would be sent
+   * fits, if need be once all that can be condensed is.
+   */
+  async avertsCompaction(host: HostSnapshot, announcement: CompactionAnnouncement): Promise<boolean> {
+    this.state.sync();
+    const window = host.model?.contextWindow;
+    const systemPrompt = host.systemPrompt?.() ?? "";
+    const messages = this.state.messages();
+    const reason = this.compactions.reasonOf(announcement, { messages, window, now: Date.now() });
+    if (reason !== "threshold") return false;
+    const reserveTokens = reserveOf(announcement.preparation);
+    const isNeedless = () => {
+      const rendered = this.render(messages);
+      return this.compactions.isNeedless({ reason, messages, rendered, systemPrompt, window, reserveTokens });
+    };
+    if (!isNeedless()) {
+      await this.freeSpace(host, messages);
+      if (!isNeedless()) return false;
+    }
+    this.compactions.avert(Date.now());
+    return true;
   }
 
   /** Flushes all that is pending and has been seen; joins a flush that is running. */
