@@ -183,6 +183,16 @@ describe("doctor", () => {
     expect(message).toContain("no tool is called todoreed, mcp__*.");
   });
 
+  test("so does the command that names them", async () => {
+    const registrations = () => ({ activeTools: [], commands: [own], tools: [{ name: "read", path: "" }] });
+    const session = sessionWith(DIGEST);
+    const added = await say(session, "protected-tools add READ, todoreed", { registrations });
+    expect(added.message).toBe("protectedTools: READ, todoreed. No tool is called todoreed now.");
+    expect(added.type).toBe("warning");
+    const { type } = await say(session, "protected-tools remove todoreed", { registrations });
+    expect(type).toBe("info");
+  });
+
   test("a folder that stands where the settings should is not called writable", async () => {
     const session = sessionWith(DIGEST);
     const agentDir = join(session.agentDir, "other");
