@@ -638,7 +638,9 @@ describe("blobFolderNames", () => {
   });
 
   test("a parent that is gone is named by its file, one that is no session by nothing", () => {
-    expect(blobFolderNames("c", "/gone/2026-01-01_b.jsonl")).toEqual(new Set(["c-blobs", "b-blobs"]));
+    expect(blobFolderNames("c", "/gone/b.jsonl")).toEqual(new Set(["c-blobs", "b-blobs"]));
+    expect([...blobFolderNames("c", "/gone/2026-01-01_b.jsonl")]).toContain("b-blobs");
+    expect([...blobFolderNames("c", "/gone/2026-01-01_b_2.jsonl")]).toContain("b_2-blobs");
     const odd = join(sessionDir, "notes.txt");
     fs.writeFileSync(odd, "no header");
     expect(blobFolderNames("c", odd)).toEqual(new Set(["c-blobs"]));

@@ -191,12 +191,16 @@ export function blobFolderNames(sessionId: string, parentSession?: string): Set<
   let parent = parentSession;
   for (let i = 0; i < MAX_ANCESTORS && typeof parent === "string" && parent !== ""; i++) {
     const header = readHeader(parent);
-    // A parent that is gone is still named by its file, `<time>_<id>.jsonl`.
-    const id = header?.id ?? /_([^_]+)\.jsonl$/.exec(basename(parent))?.[1];
-    if (id !== undefined) names.add(basename(blobDirFor("", id)));
+    for (const id of header?.id === undefined ? idsIn(parent) : [header.id]) names.add(basename(blobDirFor("", id)));
     parent = header?.parentSession;
   }
   return names;
+}
+
+/** What the id of a session may be whose file is gone: pi calls the file `<time>_<id>.jsonl`. */
+function idsIn(file: string): string[] {
+  const stem = /^(.+)\.jsonl$/.exec(basename(file))?.[1];
+  return stem === undefined ? [] : [...new Set([stem, stem.slice(stem.indexOf("_") + 1)])];
 }
 
 /** A folder of blobs, and what its files take. */
