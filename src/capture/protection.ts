@@ -1,8 +1,8 @@
 /** Which tool output must stay in the context as it is: by the tool's name, or by the file that it is about. */
 import { homedir } from "node:os";
 import { posix } from "node:path";
-import picomatch from "picomatch";
 import type { ContextPruneConfig } from "../types.js";
+import { type IfSlow, parseGlob } from "./globs.js";
 
 /** A longer text is no path, and matching it would only cost time. */
 const MAX_PATH_CHARS = 4096;
@@ -20,16 +20,6 @@ const COMMAND_ARGUMENT = /^(?:command|cmd|script)s?$/;
 const READERS: ReadonlySet<string> = new Set(
   "awk bat cat gc get-content head less more nl sed tac tail type view".split(" "),
 );
-
-/** A file name can be no longer on any common disk. */
-const MAX_SEGMENT_CHARS = 255;
-
-/** Stars in one segment of a pattern that are told apart: each further one multiplies the time of a match. */
-const MAX_STARS = 2;
-
-/** Wildcards of a pattern whose groups span folders, and characters that it is matched against. */
-const MAX_WILDCARDS = 3;
-const MAX_GROUPED_PATH_CHARS = 512;
 
 /** Spellings of paths whose verdict is remembered. */
 const MAX_KNOWN_PATHS = 10_000;
@@ -159,7 +149,7 @@ export function unknownTools(protectedTools: readonly string[], registered: read
 /** Whether one of the names or globs is that of a tool. */
 function toolTest(names: readonly string[]): (toolName: string) => boolean {
   const plain = new Set(names.map((name) => name.toLowerCase()));
-  const globs = names.filter((name) => /[*?[{(]/.test(name)).flatMap((name) => parse(name, "widen") ?? []);
+  const globs = names.filter((name) => /[*?[{(]/.test(name)).flatMap((name) => parseGlob(name, "widen") ?? []);
   return (toolName) => plain.has(toolName.toLowerCase()) || globs.some((matches) => matches(toolName));
 }
 
@@ -168,15 +158,12 @@ interface Base {
   home: string;
 }
 
-/** What becomes of a pattern that could take too long: a wider one in its place, or none. */
-type IfSlow = "widen" | "drop";
-
 function compile(pattern: string, { cwd, home }: Base, ifSlow: IfSlow): Matcher | undefined {
   let text = withSlashes(pattern.trim()).normalize("NFC");
   if (text.endsWith("/")) text += "**";
   if (/^\.\.?\//.test(text)) text = posix.normalize(`${escapeGlob(cwd)}/${text}`);
   else if (text.startsWith("~/")) text = posix.normalize(`${escapeGlob(home)}/${text.slice(2)}`);
-  const test = parse(text, ifSlow);
+  const test = parseGlob(text, ifSlow);
   if (!test) return undefined;
   if (isAbsolute(text)) return (path) => test(path.absolute);
   if (!text.includes("/")) return (path) => test(path.basename);
@@ -189,73 +176,6 @@ function compile(pattern: string, { cwd, home }: Base, ifSlow: IfSlow): Matcher 
  */
 function withSlashes(pattern: string): string {
   return pattern.replace(pattern.includes("/") ? /\\(?![*?[\]{}()!+@|\\])/g : /\\(?![[\]{}()\\])/g, "/");
-}
-
-type TextTest = (text: string) => boolean;
-
-const ANY_FOLDERS = Symbol("**");
-
-/**
- * The test of a glob. It goes segment by segment, since one regular expression for several `**` can take minutes on a
- * path that does not match.
- */
-function parse(glob: string, ifSlow: IfSlow): TextTest | undefined {
-  try {
-    if (/[{(][^})]*\//.test(glob)) {
-      if ((glob.match(/\*+|\?/g) ?? []).length > MAX_WILDCARDS || REPEATED_GROUP.test(glob)) return undefined;
-      const test = toTest(glob);
-      return (text) => text.length <= MAX_GROUPED_PATH_CHARS && test(text);
-    }
-    const parts: (TextTest | typeof ANY_FOLDERS)[] = [];
-    for (const segment of glob.split("/")) {
-      const simple = simplified(segment);
-      if (simple !== segment && ifSlow === "drop") return undefined;
-      if (segment !== "**") parts.push(toTest(simple));
-      else if (parts.at(-1) !== ANY_FOLDERS) parts.push(ANY_FOLDERS);
-    }
-    return (text) => matchSegments(parts, text.split("/"));
-  } catch {
-    return undefined;
-  }
-}
-
-const REPEATED_GROUP = /[+*!]\(/;
-
-/** A segment of a pattern that matches at least as much and takes no longer than a few stars do. */
-function simplified(segment: string): string {
-  if (REPEATED_GROUP.test(segment)) return "*";
-  const stars = segment.match(/\*+/g)?.length ?? 0;
-  if (stars <= MAX_STARS || segment === "**") return segment;
-  if (/[{(]/.test(segment)) return "*";
-  return `${segment.slice(0, segment.indexOf("*"))}*${segment.slice(segment.lastIndexOf("*") + 1)}`;
-}
-
-function toTest(glob: string): TextTest {
-  if (!/[\\*?[\]{}()+@!|]/.test(glob)) {
-    const plain = glob.toLowerCase();
-    return (text) => text.toLowerCase() === plain;
-  }
-  // `windows: false`: all paths have been brought to forward slashes, on every platform.
-  return picomatch(glob, { dot: true, nocase: true, nonegate: true, windows: false });
-}
-
-/** Whether the parts match the segments one by one, `**` any number of them. */
-function matchSegments(parts: readonly (TextTest | typeof ANY_FOLDERS)[], segments: readonly string[]): boolean {
-  // Beginnings of the path, by number of segments, that the parts so far match.
-  let reached = new Set([0]);
-  for (const part of parts) {
-    const next = new Set<number>();
-    if (part === ANY_FOLDERS) {
-      for (let i = Math.min(...reached); i <= segments.length; i++) next.add(i);
-    } else {
-      for (const i of reached) {
-        const segment = segments[i];
-        if (segment !== undefined && segment.length <= MAX_SEGMENT_CHARS && part(segment)) next.add(i + 1);
-      }
-    }
-    reached = next;
-  }
-  return reached.has(segments.length);
 }
 
 function locate(spelling: string, { cwd, home }: Base): NamedPath | undefined {

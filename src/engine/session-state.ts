@@ -7,11 +7,12 @@ import type { Protection } from "../capture/protection.js";
 import type { SessionReader } from "../host/host.js";
 import { type AppendEntry, ToolCallIndexer } from "../indexer.js";
 import { buildRenderPlan, type RenderPlan } from "../render/plan.js";
+import { blobFolderNames } from "../session/blob-folders.js";
 import { BranchView, messagesInContext } from "../session/branch.js";
 import { Diagnostics } from "../session/diagnostics.js";
 import { originalsByKey } from "../session/originals.js";
 import { SummarizerStats } from "../session/stats.js";
-import { blobDirFor, blobFolderNames, resolveSpillPath } from "../spill.js";
+import { blobDirFor, resolveSpillPath } from "../spill.js";
 import { contentChars, isToolResult, occurrenceKey, textOf } from "../transcript/messages.js";
 import { taggedText } from "../transcript/tags.js";
 import {
