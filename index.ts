@@ -1,31 +1,47 @@
 /** pi-condense: condenses finished tool output in the context that pi sends, and keeps every original recoverable. */
+import { fileURLToPath } from "node:url";
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
 import { completeCommand, runCommand } from "./src/commands/index.js";
 import { answer } from "./src/commands/types.js";
 import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host/host.js";
+import { type ToolClaim, takePlace, tellWithout } from "./src/host/ownership.js";
 import { createQueryTool } from "./src/query-tool.js";
 import { Pruner } from "./src/runtime.js";
 import { registerEntryRenderers } from "./src/ui/entries.js";
 import { modelChoices } from "./src/ui/model-facts.js";
 import { StatusLine } from "./src/ui/status-line.js";
 
+const NAME = "pruner";
+const DESCRIPTION = "Condense finished tool output: settings, now, status, tree, context, doctor, help";
+
 export default function piCondense(pi: ExtensionAPI): void {
   const pruner = new Pruner(outletOf(pi), () => statusLine.update());
   const statusLine = new StatusLine(pruner);
   let modelNames = (): readonly string[] => [];
+  let claim: ToolClaim | undefined;
+  let gap: string | undefined;
+  const tool = createQueryTool(() => pruner.currentState());
+  const command = { name: NAME, description: DESCRIPTION };
+  const path = fileURLToPath(import.meta.url);
 
   const withHost = <T>(ctx: ExtensionContext, action: (host: HostSnapshot) => T): T | undefined => {
-    const host = readContext(ctx);
+    // Another copy of this extension is at work, or the host lacks what is needed.
+    if (claim === undefined || claim.kind === "copy") return undefined;
+    const host = readContext(ctx, (found) => {
+      if (gap === undefined) tellWithout(ctx, `pruner: ${found}`);
+      gap = found;
+    });
     return host && action(host);
   };
 
-  pi.on("session_start", (_event, ctx) =>
+  pi.on("session_start", (_event, ctx) => {
+    if (claim?.kind !== "own") claim = takePlace(pi, ctx, { tool, command, registerCommand, path });
     withHost(ctx, (host) => {
       pruner.startSession(host);
       statusLine.attach(host);
       modelNames = () => modelChoices(host).map(({ value }) => value);
-    }),
-  );
+    });
+  });
   pi.on("session_tree", () => {
     pruner.treeMoved();
     statusLine.update();
@@ -42,25 +58,27 @@ export default function piCondense(pi: ExtensionAPI): void {
     const reason = pruner.refuseCall(event.input);
     return reason === undefined ? undefined : { block: true, reason };
   });
-  pi.on("session_before_compact", async (event, ctx) => {
-    await withHost(ctx, (host) => pruner.beforeCompaction(host, event.preparation));
-  });
+  pi.on("input", () => pruner.hostLooks());
+  pi.on("agent_end", () => pruner.hostLooks());
+  pi.on("session_before_compact", async (event, ctx) => withHost(ctx, (host) => pruner.beforeCompaction(host, event)));
   pi.on("session_shutdown", async () => {
     await pruner.endSession();
     statusLine.detach();
   });
 
-  pi.registerTool(createQueryTool(() => pruner.currentState()));
   registerEntryRenderers(pi);
 
-  pi.registerCommand("pruner", {
-    description: "Condense finished tool output: settings, now, status, tree, context, doctor, help",
-    getArgumentCompletions: (prefix) => completeCommand(pruner, prefix, modelNames),
-    handler: async (args, ctx) => {
-      await withHost(ctx, async (host) => {
-        const registrations = () => registrationsOf(pi);
-        answer(host, await runCommand(pruner, { ...host, registrations }, args));
-      });
-    },
-  });
+  function registerCommand(): void {
+    pi.registerCommand(NAME, {
+      description: DESCRIPTION,
+      getArgumentCompletions: (prefix) => completeCommand(pruner, prefix, modelNames),
+      handler: async (args, ctx) => {
+        gap = undefined;
+        await withHost(ctx, async (host) => {
+          const registrations = () => registrationsOf(pi);
+          answer(host, await runCommand(pruner, { ...host, registrations }, args));
+        });
+      },
+    });
+  }
 }

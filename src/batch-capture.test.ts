@@ -390,6 +390,19 @@ describe("captureOversized", () => {
     expect(oversized(messages, { frontierKey: "c1@3" })).toEqual(["c1@3", "c2@5"]);
   });
 
+  test("a result with blocks of other kinds is left alone, here and by a flush", () => {
+    const audio: unknown = { type: "audio", data: "AAAA", mimeType: "audio/wav" };
+    const odd = sized("c1", 3, 200);
+    const messages = [
+      user(1),
+      calls(2, "c1"),
+      { ...odd, content: [...odd.content, audio as typeof IMAGE] },
+      closing(4),
+    ];
+    expect(oversized(messages)).toEqual([]);
+    expect(pending(messages)).toEqual([]);
+  });
+
   test("goes by the text: an image does not make a result oversized", () => {
     const picture = { ...result("c1", 3), content: [IMAGE, { type: "text" as const, text: "short" }] };
     expect(oversized([user(1), calls(2, "c1"), picture])).toEqual([]);

@@ -13,6 +13,7 @@ import {
   isToolResult,
   lastAnswerIndex,
   occurrenceKey,
+  otherBlocks,
   resultKeys,
   textOf,
   toolCallsOf,
@@ -81,9 +82,14 @@ export function captureUnindexedBatchesFromSession(
 export function captureUnindexedBatches(messages: readonly AgentMessage[], options: CaptureOptions): CapturedBatch[] {
   const end = options.unseenToo ? messages.length : lastAnswerIndex(messages);
   const limit = Math.min(end, startOfLastTurns(messages, options.protectedTurns ?? 0));
-  const captured = captureWhere(messages, { ...options, end: limit, isWanted: () => true });
+  const captured = captureWhere(messages, { ...options, end: limit, isWanted: isUnderstood });
   const batches = captured.flatMap((batch) => separateHeld(batch, options.isHeld));
   return options.batchingMode === "agent-message" ? mergeRuns(messages, batches) : batches;
+}
+
+/** A result with blocks of another kind than text and image is left alone: a stub would lose them. */
+function isUnderstood({ content }: Pick<ToolResultMessage, "content">): boolean {
+  return otherBlocks(content).length === 0;
 }
 
 /** Index of the user message that begins the last `turns` user turns; behind the end where none is protected. */
@@ -119,7 +125,9 @@ export function captureOversized(
   options: Pick<CaptureOptions, "isDealtWith" | "isExempt"> & { threshold: number },
 ): CapturedBatch[] {
   const isWanted = (result: Pick<ToolResultMessage, "content">) =>
-    contentChars(result.content) >= options.threshold && extractToolResultText(result).length >= options.threshold;
+    contentChars(result.content) >= options.threshold &&
+    isUnderstood(result) &&
+    extractToolResultText(result).length >= options.threshold;
   const isPending = ({ toolCallId, timestamp }: ToolResultMessage) =>
     !options.isDealtWith(occurrenceKey(toolCallId, timestamp));
   // Every request asks, and nearly always there is nothing: the look at the sizes must be all that costs.

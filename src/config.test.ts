@@ -24,7 +24,7 @@ function errorOf(key: string, text: string): string {
 
 describe("the shipped table", () => {
   test("has these defaults", () => {
-    expect(DEFAULT_CONFIG).toEqual({
+    expect<unknown>(DEFAULT_CONFIG).toEqual({
       enabled: true,
       pruneOn: "cache-aware",
       contextTagTools: ["context_tag"],
@@ -37,7 +37,9 @@ describe("the shipped table", () => {
       minBatchChars: 1000,
       dedupByContentHash: true,
       protectedTools: [],
-      protectedPaths: ["**/skills/**/*.md"],
+      stateTools: expect.arrayContaining(["todo", "TaskCreate", "TaskUpdate", "question", "questionnaire", "ask_user"]),
+      listTools: expect.arrayContaining(["todoread", "todowrite", "todo_read", "todo_write"]),
+      protectedPaths: expect.arrayContaining(["**/skills/**/*.md", "AGENTS.md", "CLAUDE.md"]),
       condenseArgs: { enabled: true, minStringChars: 400 },
       purgeErrors: { enabled: true, cooldownTurns: 2, minArgChars: 500 },
       recoveryGraceTurns: 3,

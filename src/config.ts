@@ -30,6 +30,49 @@ export type SettingKey = SettingKeyOf<ContextPruneConfig>;
 /** `default`, `none` or `provider/model`: model ids may hold slashes, colons and inner spaces. */
 const MODEL_CHOICE = /^(default|none|[^\s/]+\/[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?)$/u;
 
+/** Todo steps, plans, answers of the user, skills and memory, as extensions and other agents name their tools. */
+const STATE_TOOLS = [
+  "todo",
+  "TaskCreate",
+  "TaskUpdate",
+  "plan",
+  "ExitPlanMode",
+  "exit_plan_mode",
+  "question",
+  "questionnaire",
+  "ask_user",
+  "ask_user_question",
+  "AskUserQuestion",
+  "skill",
+  "load_skill",
+  "use_skill",
+  "memory",
+  "memory_*",
+  "*_memory",
+];
+
+/** Tools whose every result is the whole list. */
+const LIST_TOOLS = [
+  "todoread",
+  "todowrite",
+  "todo_read",
+  "todo_write",
+  "TaskList",
+  "update_plan",
+  "write_plan",
+  "plan_write",
+];
+
+/** What the hosts load as instructions and skills. */
+const INSTRUCTION_FILES = [
+  "**/skills/**/*.md",
+  "AGENTS.md",
+  "AGENTS.override.md",
+  "CLAUDE.md",
+  "**/.pi/**/SYSTEM.md",
+  "**/.pi/**/APPEND_SYSTEM.md",
+];
+
 /** The table of this extension's settings. */
 export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, {
   ...section("General", {
@@ -123,11 +166,32 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, 
       [],
       [["none", "None (default)"], "todowrite, todoread"],
       "Protected tools",
-      "Tools whose output is never condensed and never sent to a summariser.",
+      "Tools whose output is never condensed and never sent to a summariser: names in any case, or globs (mcp__jira__*).",
+    ),
+    stateTools: list(
+      STATE_TOOLS,
+      [
+        [STATE_TOOLS.join(", "), "Default"],
+        ["none", "None"],
+      ],
+      "Tools that hold state",
+      "More protected tools: those whose output is small and dear to rebuild, such as answers of the user.",
+    ),
+    listTools: list(
+      LIST_TOOLS,
+      [
+        [LIST_TOOLS.join(", "), "Default"],
+        ["none", "None"],
+      ],
+      "Tools that return a whole list",
+      "More protected tools: of those that return their whole list each time, only the newest list stays.",
     ),
     protectedPaths: list(
-      ["**/skills/**/*.md"],
-      [["**/skills/**/*.md", "Skills"]],
+      INSTRUCTION_FILES,
+      [
+        [INSTRUCTION_FILES.join(", "), "Instructions and skills (default)"],
+        ["**/skills/**/*.md", "Skills"],
+      ],
       "Protected paths",
       "Globs of files whose content, when a tool returns it, is protected in the same way.",
     ),
@@ -174,9 +238,9 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, 
     ),
     protectTags: onOff(false, "Protect tags", "Text between <protect> and </protect> in a result survives its stub."),
     maxImagesPerRequest: optionalInteger(
-      { min: 1, max: 1_000, presets: [20, 100] },
+      { min: 1, max: 1_000, presets: [20, 100], off: "What the provider takes (default)" },
       "Images in a request",
-      "Most images that a request carries; the oldest go first. Holds also while the pruner is off.",
+      "Most images that a request carries; the oldest go first. Off means what the provider is known to take. A number holds also while the pruner is off.",
     ),
   }),
   ...section("Chains", {

@@ -3,6 +3,7 @@
  * as a model takes; committing is one synchronous step that appends the entries.
  */
 
+import { supersededKeys } from "./capture/superseded.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
 import {
@@ -112,6 +113,7 @@ export async function prepareFlush(
     isRecovery: deps.isRecovery,
     hasBlobs: indexer.hasBlobs,
     isSpilled: (key) => indexer.isSpilled(key),
+    superseded: supersededKeys(deps.chains.messages, deps.chains.isProtected),
     isAged: (key) => indexer.isAged(key),
     isHere: (name) => {
       const keys = indexer.resolve(name);

@@ -11,6 +11,7 @@ import { repairTranscript } from "./render/repair.js";
 import {
   contentChars,
   isAssistant,
+  isImage,
   isOwnMessage,
   isToolResult,
   lastAnswerIndex,
@@ -115,9 +116,11 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
     const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
-    if (replacement.text.length >= contentChars(message.content)) continue;
+    // A result that was spilled before the model has seen it keeps its images: only its text is in the file.
+    const images = replacement.eager ? message.content.filter(isImage) : [];
+    if (replacement.text.length + contentChars(images) >= contentChars(message.content)) continue;
     rendered ??= messages.slice();
-    rendered[i] = { ...message, content: [{ type: "text", text: replacement.text }] };
+    rendered[i] = { ...message, content: [{ type: "text", text: replacement.text }, ...images] };
   }
   return rendered ?? messages;
 }

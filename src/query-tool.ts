@@ -76,7 +76,15 @@ function answer(found: RecoveredOutput, params: QueryParameters, share: number):
   // The body has a block of its own, so that it is the original and nothing else.
   const body = page.body ? [text(page.body)] : [];
   const note = output.note ? [text(`[${output.note}]`)] : [];
-  return [text(`[${title}; ${range}${next}]`), ...body, ...note, ...(page.start === 0 ? output.images : [])];
+  const others = output.others.map((block) =>
+    text(`[a block of type ${block.type}, as JSON]\n${JSON.stringify(block)}`),
+  );
+  return [
+    text(`[${title}; ${range}${next}]`),
+    ...body,
+    ...note,
+    ...(page.start === 0 ? [...output.images, ...others] : []),
+  ];
 }
 
 /** The arguments in the place of the output: the one long string by itself, or all of them as JSON. */
@@ -84,7 +92,7 @@ function withArguments(found: RecoveredOutput): RecoveredOutput {
   const strings = condensedStrings(found.args, SHORTEST_CONDENSED);
   const [only] = strings;
   const text = strings.length === 1 && only !== undefined ? only : JSON.stringify(found.args, null, 2);
-  return { ...found, text, images: [], note: undefined };
+  return { ...found, text, images: [], others: [], note: undefined };
 }
 
 function matches(output: RecoveredOutput, title: string, pattern: string): string {

@@ -2,6 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
+import type { CompactionAnnouncement } from "./cost/compaction.js";
 import type { CondensingDecision } from "./cost/decision.js";
 import type { FlushRequest } from "./engine/flush-runner.js";
 import type { ChainListing, SessionView } from "./engine/session-state.js";
@@ -13,7 +14,7 @@ import { loadSettings, saveSettings } from "./host/settings-file.js";
 import { applyRender } from "./pruner.js";
 import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
-import { capImages } from "./render/images.js";
+import { capImages, imageLimits, sizeRefusals } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
 import { type CompactionLists, SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
@@ -26,6 +27,8 @@ export type { ChainListing };
 export const SHUTDOWN_WAIT_MS = 10_000;
 
 const NAME_TAKEN = `another extension provides the tool ${QUERY_TOOL_NAME}, so no condensed output could be asked back. Nothing is condensed.`;
+
+const TOOL_INACTIVE = `the model is not given the tool ${QUERY_TOOL_NAME} now, so nothing new is condensed. What is condensed stays; /pruner off sends it raw.`;
 
 /** What `/pruner status` shows. */
 export interface PrunerStatus {
@@ -42,6 +45,8 @@ export interface PrunerStatus {
   keptChars: number;
   stats: Readonly<StatsEntryData>;
   flushing: boolean;
+  /** Compactions of the host that were cancelled, since the context fitted as it is sent. */
+  averted: number;
   /** Why the last flush of `cache-aware` was made or not. */
   decision?: CondensingDecision;
 }
@@ -115,7 +120,7 @@ export class Pruner {
   /** A turn has ended: spills what is oversized, flushes where a trigger or the size of the context calls for it. */
   async turnEnded(host: HostSnapshot): Promise<void> {
     const { active } = this;
-    if (!active || !this.mayCondense(host)) return;
+    if (!active || !this.mayCondense(host) || !this.modelHasTool()) return;
     await this.guard(host, "turn_end", () => active.engine.turnEnded(active.session.moment(host)));
   }
 
@@ -126,25 +131,44 @@ export class Pruner {
    */
   async renderRequest(host: HostSnapshot, messages: AgentMessage[]): Promise<AgentMessage[] | undefined> {
     const { active } = this;
-    const cap = this.config.maxImagesPerRequest;
-    if (!active || !this.mayCondense(host)) return applyRender(messages, capImages(messages, cap));
+    if (!active || !this.mayCondense(host)) {
+      return applyRender(messages, capImages(messages, imageLimits({ ...this.config, enabled: false }, host.model)));
+    }
     return this.guard(host, "context", async () => {
-      const sent = await active.engine.requestLeaves(active.session.moment(host), messages);
+      const { engine, session } = active;
+      const sent = this.modelHasTool()
+        ? await engine.requestLeaves(session.moment(host), messages)
+        : engine.renderAsItStands(session.moment(host), messages);
       if (this.active !== active || !this.config.enabled) return undefined;
-      return applyRender(messages, capImages(sent, cap));
+      const refusals = () => sizeRefusals(engine.view().branch.entries);
+      return applyRender(messages, capImages(sent, imageLimits(this.config, host.model), refusals));
     });
   }
 
+  /** A run has ended or a prompt has come: the older host looks at the size of the context behind that, and says no more. */
+  hostLooks(): void {
+    this.active?.engine.hostLooks();
+  }
+
   /**
-   * The host is about to summarise old messages by itself: it is given them as they were sent, since their raw form may
+   * The host is about to summarise old messages by itself. What it wants for the size of the context alone is cancelled
+   * where the context fits as it is sent. Otherwise it is given the messages as they were sent, since their raw form may
    * be several times the window. The elements of its lists are the session's own and are replaced, never changed.
    */
-  async beforeCompaction(host: HostSnapshot, preparation: CompactionLists): Promise<void> {
+  async beforeCompaction(
+    host: HostSnapshot,
+    announcement: CompactionAnnouncement & { preparation: CompactionLists },
+  ): Promise<{ cancel: true } | undefined> {
     const { active } = this;
-    if (!active || !this.mayCondense(host)) return;
-    await this.guard(host, "session_before_compact", () =>
-      active.engine.prepareCompaction(active.session.moment(host), preparation),
-    );
+    if (!active || !this.mayCondense(host) || !this.modelHasTool()) return undefined;
+    return this.guard(host, "session_before_compact", async () => {
+      const { engine, session } = active;
+      const moment = session.moment(host);
+      const systemPrompt = host.systemPrompt?.() ?? "";
+      if (await engine.avertsCompaction(moment, announcement, systemPrompt)) return { cancel: true as const };
+      await engine.prepareCompaction(moment, announcement.preparation);
+      return undefined;
+    });
   }
 
   /** Why a tool call must not run: a marker that stands for a long argument would end up in a user's file. */
@@ -173,7 +197,9 @@ export class Pruner {
   /** Why nothing is condensed although the pruner is on; `undefined` where nothing stands in the way. */
   obstacle(host: HostSnapshot): string | undefined {
     const { active } = this;
-    return active && this.config.enabled && !this.mayCondense(host) ? NAME_TAKEN : undefined;
+    if (!active || !this.config.enabled) return undefined;
+    if (!this.mayCondense(host)) return NAME_TAKEN;
+    return this.modelHasTool() ? undefined : TOOL_INACTIVE;
   }
 
   /** Ends the flush that is running; what was finished is kept. */
@@ -215,7 +241,7 @@ export class Pruner {
     if (!active) return undefined;
     const view = active.engine.view();
     const raw = view.messages();
-    const sent = this.config.enabled && this.obstacle(host) === undefined ? active.engine.render(raw) : raw;
+    const sent = this.mayCondense(host) ? active.engine.render(raw) : raw;
     return { raw, sent, plan: view.plan(this.config), isProtected: active.engine.protection(host) };
   }
 
@@ -240,6 +266,7 @@ export class Pruner {
       keptChars: totals.kept,
       stats: view.stats.current,
       flushing: active.engine.isFlushing,
+      averted: active.engine.avertedCompactions,
       decision: active.engine.decision,
     };
   }
@@ -261,6 +288,16 @@ export class Pruner {
     this.ownsQueryTool ??= this.outlet.toolDescription(QUERY_TOOL_NAME) === QUERY_TOOL_DESCRIPTION;
     if (!this.ownsQueryTool) this.notices.once(host, `pruner: ${NAME_TAKEN}`);
     return this.ownsQueryTool;
+  }
+
+  /** Without the tool the model could ask nothing back that is condensed from now on. */
+  private modelHasTool(): boolean {
+    try {
+      return this.outlet.hasActiveTool(QUERY_TOOL_NAME);
+    } catch {
+      // The session has been replaced: there is nothing left to condense.
+      return false;
+    }
   }
 
   /** Runs a handler; an error in it ends in a report and `undefined`. */

@@ -4,9 +4,10 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { createProtection, type Protection, protectedTurnsOf } from "./capture/protection.js";
+import { type Protection, protectedTurnsOf, protectionOf } from "./capture/protection.js";
 import { flushMark } from "./capture/triggers.js";
 import { BudgetWatch } from "./cost/budget-watch.js";
+import { type CompactionAnnouncement, CompactionWatch, reserveOf } from "./cost/compaction.js";
 import { type CondensingDecision, settingsFor } from "./cost/decision.js";
 import type { Environment, Moment } from "./engine/environment.js";
 import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
@@ -51,6 +52,7 @@ export class SessionEngine {
   private readonly budget = new BudgetWatch();
   private readonly memo = new RenderMemo();
   private readonly cache: PromptCache;
+  private readonly compactions = new CompactionWatch();
   /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
   private flushedMark: number | undefined;
   /** The flush that is running was forced by a budget, and the next request waits for it. */
@@ -113,6 +115,12 @@ export class SessionEngine {
     await this.waitForBudget(moment, messages);
     await this.fitIntoWindow(moment, messages);
     if (this.flushes.isClosed || !this.settings.enabled) return messages;
+    return this.renderAsItStands(moment, messages);
+  }
+
+  /** A request leaves for which nothing new is condensed: the model could not ask it back. */
+  renderAsItStands(moment: Moment, messages: AgentMessage[]): AgentMessage[] {
+    this.state.sync();
     this.budget.requestLeaves(lastReply(messages));
     const sent = this.renderRequest(messages);
     this.cache.requestLeaves(sent, moment.model);
@@ -132,6 +140,40 @@ export class SessionEngine {
     if (!isSmall(messagesToSummarize) || !isSmall(turnPrefixMessages)) await this.freeSpace(moment);
     lists.messagesToSummarize = this.render(messagesToSummarize, true);
     lists.turnPrefixMessages = this.render(turnPrefixMessages, true);
+  }
+
+  /** The host looks at the size of the context: a run has ended or a prompt has come. */
+  hostLooks(): void {
+    this.compactions.hostLooks(this.environment.clock.now());
+  }
+
+  /** Compactions of the host that were cancelled. */
+  get avertedCompactions(): number {
+    return this.compactions.averted;
+  }
+
+  /**
+   * Whether the compaction that the host announces for the size of the context can be cancelled, since what would be sent
+   * fits, if need be once all that can be condensed is.
+   */
+  async avertsCompaction(moment: Moment, announcement: CompactionAnnouncement, systemPrompt: string): Promise<boolean> {
+    this.state.sync();
+    const { clock } = this.environment;
+    const window = moment.model?.contextWindow;
+    const messages = this.state.messages();
+    const reason = this.compactions.reasonOf(announcement, { messages, window, now: clock.now() });
+    if (reason !== "threshold") return false;
+    const reserveTokens = reserveOf(announcement.preparation);
+    const isNeedless = () => {
+      const rendered = this.render(messages);
+      return this.compactions.isNeedless({ reason, messages, rendered, systemPrompt, window, reserveTokens });
+    };
+    if (!isNeedless()) {
+      await this.freeSpace(moment, messages);
+      if (!isNeedless()) return false;
+    }
+    this.compactions.avert(clock.now());
+    return true;
   }
 
   /**
@@ -192,9 +234,7 @@ export class SessionEngine {
   protection({ cwd }: Pick<Moment, "cwd">): Protection {
     const config = this.settings;
     if (this.compiled?.config !== config || this.compiled.cwd !== cwd) {
-      const { protectedTools, protectedPaths } = config;
-      const isProtected = createProtection({ protectedTools, protectedPaths, cwd });
-      this.compiled = { config, cwd, isProtected };
+      this.compiled = { config, cwd, isProtected: protectionOf(config, cwd) };
     }
     return this.compiled.isProtected;
   }

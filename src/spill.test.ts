@@ -3,17 +3,20 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import fc from "fast-check";
+import { contentHash } from "./capture/duplicates.js";
 import {
   blobDirFor,
   blobPathFor,
   countLines,
   headPreview,
+  isAsWritten,
   readSpill,
   resolveSpillPath,
   type SpillIo,
   type SpillResult,
   writeSpill,
 } from "./spill.js";
+import type { CapturedToolCall } from "./types.js";
 
 /** Any UTF-16 code units, lone surrogates and controls among them. */
 const anyUnits = fc
@@ -239,17 +242,12 @@ describe("writeSpill", () => {
     expect(mode(path)).toBe(0o600);
   });
 
-  test.if(posix)("an existing folder that others may write to is tightened, any other is left as it is", () => {
+  test.if(posix)("an existing folder that others may do anything with is tightened", () => {
     fs.mkdirSync(blobDir);
-    for (const [given, then] of [
-      [0o777, 0o700],
-      [0o775, 0o700],
-      [0o755, 0o755],
-      [0o700, 0o700],
-    ] as const) {
+    for (const given of [0o777, 0o775, 0o755, 0o701, 0o700]) {
       fs.chmodSync(blobDir, given);
       expect(writeSpill({ path: blobPathFor(blobDir, `k${given}`), text: "x" }).ok).toBe(true);
-      expect(mode(blobDir)).toBe(then);
+      expect(mode(blobDir)).toBe(0o700);
     }
   });
 
@@ -522,6 +520,7 @@ describe("readSpill", () => {
 });
 
 describe("resolveSpillPath", () => {
+  const NAMES = new Set(["01a22c81-5d9a-74aa-adf3-0e4264bc84ea-blobs", "linked-blobs"]);
   let path: string;
 
   beforeEach(() => {
@@ -530,13 +529,13 @@ describe("resolveSpillPath", () => {
   });
 
   test("the recorded path, where it is in a session folder", () => {
-    expect(resolveSpillPath(path, [sessionDir])).toBe(path);
-    expect(resolveSpillPath(path, ["", "/nowhere", `${sessionDir}/`])).toBe(path);
+    expect(resolveSpillPath(path, [sessionDir], NAMES)).toBe(path);
+    expect(resolveSpillPath(path, ["", "/nowhere", `${sessionDir}/`], NAMES)).toBe(path);
   });
 
   test("a fork, which has another id in the same folder, finds the blob of its parent", () => {
     writeSpill({ path: blobPathFor(blobDirFor(sessionDir, "fork"), "b"), text: "body of the fork" });
-    expect(resolveSpillPath(path, [sessionDir])).toBe(path);
+    expect(resolveSpillPath(path, [sessionDir], NAMES)).toBe(path);
   });
 
   test("a moved session folder: the same names below the new one", () => {
@@ -544,23 +543,23 @@ describe("resolveSpillPath", () => {
     fs.mkdirSync(moved);
     fs.renameSync(blobDir, join(moved, basename(blobDir)));
     const now = join(moved, basename(blobDir), "a.txt");
-    expect(resolveSpillPath(path, [moved])).toBe(now);
-    expect(resolveSpillPath(path, [sessionDir, moved])).toBe(now);
-    expect(resolveSpillPath(`C:\\Users\\x\\${basename(blobDir)}\\a.txt`, [moved])).toBe(now);
-    expect(resolveSpillPath(path, [sessionDir])).toBeNull();
+    expect(resolveSpillPath(path, [moved], NAMES)).toBe(now);
+    expect(resolveSpillPath(path, [sessionDir, moved], NAMES)).toBe(now);
+    expect(resolveSpillPath(`C:\\Users\\x\\${basename(blobDir)}\\a.txt`, [moved], NAMES)).toBe(now);
+    expect(resolveSpillPath(path, [sessionDir], NAMES)).toBeNull();
   });
 
   test("the recorded path wins over a namesake in an earlier folder", () => {
     const copy = join(sessionDir, "copy");
     fs.cpSync(blobDir, join(copy, basename(blobDir)), { recursive: true });
-    expect(resolveSpillPath(path, [copy, sessionDir])).toBe(path);
-    expect(resolveSpillPath(path, [copy])).toBe(join(copy, basename(blobDir), "a.txt"));
+    expect(resolveSpillPath(path, [copy, sessionDir], NAMES)).toBe(path);
+    expect(resolveSpillPath(path, [copy], NAMES)).toBe(join(copy, basename(blobDir), "a.txt"));
   });
 
   test("names of earlier releases are found", () => {
     const legacy = join(blobDir, `${"Call_2_1_5".repeat(20)}.txt`);
     fs.writeFileSync(legacy, "old");
-    expect(resolveSpillPath(legacy, [sessionDir])).toBe(legacy);
+    expect(resolveSpillPath(legacy, [sessionDir], NAMES)).toBe(legacy);
     expect(readSpill(legacy, [blobDir])).toBe("old");
   });
 
@@ -582,19 +581,25 @@ describe("resolveSpillPath", () => {
       "/-blobs/a.txt",
       blobPathFor(blobDir, "missing"),
     ]) {
-      expect([forged, resolveSpillPath(forged, [sessionDir])]).toEqual([forged, null]);
+      expect([forged, resolveSpillPath(forged, [sessionDir], NAMES)]).toEqual([forged, null]);
     }
-    expect(resolveSpillPath(path, [])).toBeNull();
-    expect(resolveSpillPath(path, [""])).toBeNull();
+    expect(resolveSpillPath(path, [], NAMES)).toBeNull();
+    expect(resolveSpillPath(path, [""], NAMES)).toBeNull();
+  });
+
+  test("a blob of a session that this one does not come from is out of reach", () => {
+    const victim = blobPathFor(blobDirFor(sessionDir, "victim"), "secret_1");
+    writeSpill({ path: victim, text: "precious" });
+    expect(resolveSpillPath(victim, [sessionDir], NAMES)).toBeNull();
   });
 
   test("links and folders are no blobs", () => {
     fs.symlinkSync(path, join(blobDir, "link.txt"));
     fs.symlinkSync(blobDir, join(sessionDir, "linked-blobs"));
     fs.mkdirSync(join(blobDir, "folder.txt"));
-    expect(resolveSpillPath(join(blobDir, "link.txt"), [sessionDir])).toBeNull();
-    expect(resolveSpillPath(join(sessionDir, "linked-blobs", "a.txt"), [sessionDir])).toBeNull();
-    expect(resolveSpillPath(join(blobDir, "folder.txt"), [sessionDir])).toBeNull();
+    expect(resolveSpillPath(join(blobDir, "link.txt"), [sessionDir], NAMES)).toBeNull();
+    expect(resolveSpillPath(join(sessionDir, "linked-blobs", "a.txt"), [sessionDir], NAMES)).toBeNull();
+    expect(resolveSpillPath(join(blobDir, "folder.txt"), [sessionDir], NAMES)).toBeNull();
   });
 
   test("any string: null, or a blob below one of the folders", () => {
@@ -606,10 +611,29 @@ describe("resolveSpillPath", () => {
           anyUnits,
         ),
         (recorded) => {
-          const found = resolveSpillPath(recorded, [sessionDir]);
+          const found = resolveSpillPath(recorded, [sessionDir], NAMES);
           expect(found === null || found === path).toBe(true);
         },
       ),
     );
+  });
+});
+
+describe("isAsWritten", () => {
+  const record = (content: CapturedToolCall["content"], text: string) => {
+    const call = { toolName: "fetch", isError: false, content };
+    return { ...call, contentHash: contentHash(call), spillBytes: Buffer.byteLength(text) };
+  };
+  const block = (text: string) => ({ type: "text" as const, text });
+
+  test("a text is known by its hash, also against one of the same length", () => {
+    expect(isAsWritten("body", record([block("body")], "body"))).toBe(true);
+    expect(isAsWritten("bodY", record([block("body")], "body"))).toBeUndefined();
+    expect(isAsWritten("short", record([block("body")], "body"))).toBe(false);
+  });
+
+  test("of several blocks it cannot be told, and of a record without a hash the length decides", () => {
+    expect(isAsWritten("a\nb", record([block("a"), block("b")], "a\nb"))).toBeUndefined();
+    expect(isAsWritten("bodY", { toolName: "fetch", isError: false, spillBytes: 4 })).toBe(true);
   });
 });

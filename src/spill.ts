@@ -7,6 +7,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
+import { contentHash } from "./capture/duplicates.js";
+import type { ToolCallRecord } from "./types.js";
 
 /** The file system calls that are made; tests put failing ones in their place. */
 export type SpillIo = Pick<
@@ -34,7 +36,8 @@ export type SpillIo = Pick<
 export type SpillResult = { ok: true; path: string; bytes: number; lines: number } | { ok: false; reason: string };
 
 const BLOB_FOLDER_SUFFIX = "-blobs";
-const BLOB_FOLDER = /^[A-Za-z0-9_-]+-blobs$/;
+/** Name of a folder of blobs. */
+export const BLOB_FOLDER = /^[A-Za-z0-9_-]+-blobs$/;
 const BLOB_NAME = /^[A-Za-z0-9_-]+\.txt$/;
 
 /** With the extension, 100 bytes: room for the temporary suffix even where a file system allows but 143. */
@@ -53,7 +56,6 @@ const NO_WAIT = fs.constants.O_NONBLOCK ?? 0;
 const CREATE = fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL | NO_FOLLOW;
 const READ = fs.constants.O_RDONLY | NO_FOLLOW | NO_WAIT;
 
-const OTHERS_MAY_WRITE = 0o022;
 const OTHERS_MAY_ANYTHING = 0o077;
 
 /**
@@ -157,16 +159,35 @@ export function readSpill(path: string, allowedDirs: readonly string[]): string 
  * Where the blob of a record is now: at its recorded path if that is in one of `sessionDirs`, else at the same folder
  * and file name in the first of them that has it (a session folder that was moved); `null` where it is nowhere.
  *
- * `sessionDirs` are the folders of the session and of those it was forked from. Only the last two names of the recorded
- * path are used, `<id>-blobs/<name>.txt`, so a forged record reaches nothing but blobs of these folders. Never throws.
+ * `sessionDirs` are the folders of the session and of those it was forked from, `folderNames` what `blobFolderNames` gave.
+ * Only the last two names of the recorded path are used, `<id>-blobs/<name>.txt`, so a forged record reaches nothing but
+ * blobs of these sessions. Never throws.
  */
-export function resolveSpillPath(recordedPath: string, sessionDirs: readonly string[]): string | null {
+export function resolveSpillPath(
+  recordedPath: string,
+  sessionDirs: readonly string[],
+  folderNames: ReadonlySet<string>,
+): string | null {
   // Both separators: the folder may come from another operating system.
   const [folder, name] = recordedPath.split(/[\\/]/).slice(-2);
-  if (folder === undefined || name === undefined || !BLOB_FOLDER.test(folder) || !BLOB_NAME.test(name)) return null;
+  if (folder === undefined || name === undefined || !folderNames.has(folder) || !BLOB_NAME.test(name)) return null;
   const candidates = sessionDirs.filter((dir) => dir !== "").map((dir) => join(resolve(dir), folder, name));
   if (candidates.includes(recordedPath) && isBlob(recordedPath)) return recordedPath;
   return candidates.find(isBlob) ?? null;
+}
+
+/**
+ * Whether the text of a blob is what was written: by the hash of its record, or by its length where the record has no
+ * hash. `undefined` where that cannot be told: the hash is of all blocks of a result, images too.
+ */
+export function isAsWritten(
+  text: string,
+  record: Pick<ToolCallRecord, "toolName" | "isError" | "contentHash" | "spillBytes">,
+): boolean | undefined {
+  const { toolName, isError, contentHash: hash, spillBytes } = record;
+  if (spillBytes !== undefined && Buffer.byteLength(text) !== spillBytes) return false;
+  if (hash === undefined) return true;
+  return contentHash({ toolName, isError, content: [{ type: "text", text }] }) === hash ? true : undefined;
 }
 
 /** A regular file with the name of a blob, in a real folder with the name of a blob folder. */
@@ -190,7 +211,7 @@ function ensureFolder(dir: string, io: SpillIo): void {
   if (user === undefined) return;
   // In a folder that all may write to, another user could have planted it; who owns the session folder is trusted.
   if (stats.uid !== user && stats.uid !== io.statSync(dirname(dir)).uid) throw new Error(`${dir} has another owner`);
-  if (stats.mode & OTHERS_MAY_WRITE) attempt(() => io.chmodSync(dir, 0o700));
+  if (stats.mode & OTHERS_MAY_ANYTHING) attempt(() => io.chmodSync(dir, 0o700));
 }
 
 /** Creates the file under a temporary name and publishes it. False if something has come to stand at `path`. */

@@ -233,6 +233,10 @@ export interface ContextPruneConfig {
   autoBudgetTokens: number | null;
   /** Tools whose output is never condensed; in a compressed chain it is relocated verbatim. */
   protectedTools: string[];
+  /** The same for tools whose output is small and dear to rebuild: todo lists, answers of the user, skills, memory. */
+  stateTools: string[];
+  /** The same for tools that return their whole list each time; older lists give way to the newest. */
+  listTools: string[];
   /** Globs of paths that calls name; output of such calls is protected in the same way. */
   protectedPaths: string[];
   chainCompression: ChainCompressionConfig;
@@ -246,7 +250,7 @@ export interface ContextPruneConfig {
   turnProtection: { enabled: boolean; turns: number };
   /** Text between `<protect>` and `</protect>` in a result survives its stub. */
   protectTags: boolean;
-  /** Images that a request may carry; `null` is off. */
+  /** Images that a request may carry; `null` is what the provider is known to take. */
   maxImagesPerRequest: number | null;
   /** One short segment in the host's status line. */
   showPruneStatusLine: boolean;

@@ -267,6 +267,8 @@ const EFFECTS: Record<SettingKey, () => Promise<[unknown, unknown]>> = {
       { ...APART, dedupByContentHash: false },
     ),
   protectedTools: () => twice(chains(1), {}, { protectedTools: ["read"] }),
+  stateTools: () => twice(chains(1), {}, { stateTools: ["read"] }),
+  listTools: () => twice(chains(1), {}, { listTools: ["read"] }),
   protectedPaths: () => twice(chains(1), {}, { protectedPaths: ["src/**"] }),
   "chainCompression.enabled": async () => [
     await compressed({ enabled: true, rollingWindow: 0, batchSize: 0 }, 3),

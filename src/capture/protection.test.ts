@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { createProtection } from "./protection.js";
+import { DEFAULT_CONFIG } from "../config.js";
+import { createProtection, protectionOf, unknownTools } from "./protection.js";
 
 const CWD = "/work/app";
 const HOME = "/home/dev";
@@ -10,13 +11,21 @@ function protects(protectedPaths: string[], cwd = CWD) {
 }
 
 describe("protected tools", () => {
-  const isProtected = createProtection({ protectedTools: ["todowrite"], protectedPaths: [], cwd: CWD });
+  const protectedTools = ["todowrite", "mcp__jira__*", "Task{Create,Update}"];
+  const isProtected = createProtection({ protectedTools, protectedPaths: [], cwd: CWD });
 
-  test("are named exactly, in pi's own spelling", () => {
-    expect(isProtected({ toolName: "todowrite", args: {} })).toBe(true);
-    for (const toolName of ["TodoWrite", "todo", "todowrite2", ""]) {
-      expect(isProtected({ toolName, args: {} })).toBe(false);
-    }
+  test.each(["todowrite", "TodoWrite", "mcp__jira__get_issue", "MCP__Jira__", "TaskCreate", "taskupdate"])(
+    "may be named in any case or by a glob: %s",
+    (toolName) => expect(isProtected({ toolName, args: {} })).toBe(true),
+  );
+
+  test.each(["todo", "todowrite2", "mcp__jira", "mcp__slack__post", "TaskList", ""])("others are not: %s", (toolName) =>
+    expect(isProtected({ toolName, args: {} })).toBe(false),
+  );
+
+  test("a name or glob that fits no registered tool is found", () => {
+    expect(unknownTools(["Read", "mcp__*", "todoreed"], ["read", "mcp__a__b"])).toEqual(["todoreed"]);
+    expect(unknownTools(["mcp__*"], ["read"])).toEqual(["mcp__*"]);
   });
 
   test("nothing is protected by default", () => {
@@ -162,12 +171,24 @@ describe("arguments", () => {
     [{ requests: [{ target_file: "AGENTS.md" }] }],
     [{ uri: "file:///work/app/AGENTS.md" }],
     [{ resource: "file:///work/app/AGENTS.md" }],
+    [{ notebook_path: "a/AGENTS.md" }],
+    [{ relative_workspace_path: "AGENTS.md" }],
+    [{ targetFile: "AGENTS.md" }],
+    [{ uri: "AGENTS.md" }],
+    [{ command: "cat AGENTS.md" }],
+    [{ command: "cd packages/api && head -n 40 'AGENTS.md' | grep -v TODO" }],
+    [{ command: "pwd; sed -n 1,80p ~/app/AGENTS.md" }],
+    [{ cmd: "Get-Content .\\AGENTS.md" }],
+    [{ command: 'for i in 1; do /bin/cat 2>/dev/null "AGENTS.md"; done'.replace("do ", "do\n") }],
   ])("are searched in any tool: %j", (args) => {
     expect(isProtected({ toolName: "fetch_files", args })).toBe(true);
   });
 
   test.each([
-    [{ command: "cat AGENTS.md" }],
+    [{ command: "git add AGENTS.md" }],
+    [{ command: "cat > AGENTS.md <<EOF\nAGENTS.md\nEOF" }],
+    [{ command: "cat notes.md # no AGENTS" }],
+    [{ command: "cat src/app.ts >> AGENTS.md" }],
     [{ content: "AGENTS.md" }],
     [{ path: 5, file: null, paths: [undefined] }],
     [{}],
@@ -179,5 +200,85 @@ describe("arguments", () => {
   test("that are no object protect nothing", () => {
     const args: Record<string, unknown> = JSON.parse("null");
     expect(isProtected({ toolName: "read", args })).toBe(false);
+  });
+});
+
+describe("what is protected by default", () => {
+  const isProtected = protectionOf(DEFAULT_CONFIG, CWD);
+
+  test.each<[string, Record<string, unknown>]>([
+    ["read", { path: "AGENTS.md" }],
+    ["read", { path: "packages/api/AGENTS.override.md" }],
+    ["view_file", { target_file: "/home/dev/CLAUDE.md" }],
+    ["bash", { command: "cat CLAUDE.md" }],
+    ["bash", { command: "cat ~/.pi/agent/skills/deploy/SKILL.md" }],
+    ["read", { path: ".pi/SYSTEM.md" }],
+    ...["todo", "todoread", "todowrite", "todo_read", "todo_write", "TodoWrite", "TaskCreate", "TaskUpdate"].map(
+      (name): [string, Record<string, unknown>] => [name, {}],
+    ),
+    ...["question", "questionnaire", "ask_user", "skill", "memory", "memory_search", "update_plan"].map(
+      (name): [string, Record<string, unknown>] => [name, {}],
+    ),
+  ])("%s %j", (toolName, args) => {
+    expect(isProtected({ toolName, args })).toBe(true);
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ["read", { path: "README.md" }],
+    ["bash", { command: "npm test" }],
+    ["grep", { pattern: "AGENTS.md" }],
+    ["subagent", { task: "read AGENTS.md" }],
+  ])("not %s %j", (toolName, args) => {
+    expect(isProtected({ toolName, args })).toBe(false);
+  });
+
+  test("nothing is, where the settings are emptied", () => {
+    const none = { protectedTools: [], stateTools: [], listTools: [], protectedPaths: [] };
+    expect(protectionOf(none, CWD)({ toolName: "todo", args: { path: "AGENTS.md" } })).toBe(false);
+  });
+});
+
+describe("subjects", () => {
+  const { subjectOf } = protectionOf(DEFAULT_CONFIG, CWD);
+
+  test("a list tool has one, in any case", () => {
+    expect(subjectOf?.({ toolName: "TodoWrite", args: { a: 1 } })).toEqual({ name: "todowrite", isList: true });
+    expect(subjectOf?.({ toolName: "todowrite", args: { b: 2 } })).toEqual({ name: "todowrite", isList: true });
+  });
+
+  test("the same part of a file is one, however its path is spelled", () => {
+    const read = (args: Record<string, unknown>) => subjectOf?.({ toolName: "read", args });
+    expect(read({ path: "./AGENTS.md" })).toEqual(read({ path: "/work/app/AGENTS.md" }));
+    expect(read({ path: "AGENTS.md" })).not.toEqual(read({ path: "AGENTS.md", offset: 100 }));
+    expect(read({ path: "AGENTS.md" })).not.toEqual(read({ path: "api/AGENTS.md" }));
+  });
+
+  test("answers, steps of a list and what is not protected have none", () => {
+    for (const toolName of ["question", "todo", "read"]) expect(subjectOf?.({ toolName, args: {} })).toBeUndefined();
+  });
+});
+
+describe("patterns that could take long", () => {
+  const stars = "*a*a*a*a*b";
+
+  test.each([
+    [stars, "a".repeat(200)],
+    ["**/a/**/a/**/a/**/*a*a*b", `${"a/".repeat(400)}${"a".repeat(200)}`],
+    ["+(*a)b", "a".repeat(200)],
+    ["*(a|aa)*(a|aa)b", "a".repeat(200)],
+    ["{*a*,*b*}{*a*,*b*}*c", "a".repeat(200)],
+    ["{src/**,docs/**/*a*a*b}", "src/a".repeat(90)],
+    ["?".repeat(300), "a".repeat(200)],
+  ])("%s are quick", (pattern, path) => {
+    const started = performance.now();
+    protects([pattern])(path);
+    protects([pattern])(`/${path}`);
+    expect(performance.now() - started).toBeLessThan(200);
+  });
+
+  test("protect at least what they match, and take out nothing as exceptions", () => {
+    expect(protects([stars])("xayaazab")).toBe(true);
+    expect(protects([stars])("c")).toBe(false);
+    expect(protects(["*.md", `!${stars}.md`])("aaaaab.md")).toBe(true);
   });
 });

@@ -1,8 +1,8 @@
 /** Which tool output must stay in the context as it is: by the tool's name, or by the file that it is about. */
 import { homedir } from "node:os";
 import { posix } from "node:path";
-import picomatch from "picomatch";
 import type { ContextPruneConfig } from "../types.js";
+import { type IfSlow, parseGlob } from "./globs.js";
 
 /** A longer text is no path, and matching it would only cost time. */
 const MAX_PATH_CHARS = 4096;
@@ -10,22 +10,19 @@ const MAX_PATH_CHARS = 4096;
 /** Arguments are searched this deep; tools that take several files at once nest them two or three levels down. */
 const MAX_DEPTH = 6;
 
-/** Names of arguments that hold a path or a list of paths, in lower case without separators. */
-const PATH_ARGUMENTS: ReadonlySet<string> = new Set([
-  "path",
-  "paths",
-  "file",
-  "files",
-  "filename",
-  "filenames",
-  "filepath",
-  "filepaths",
-  "fullpath",
-  "absolutepath",
-  "relativepath",
-  "targetfile",
-  "uri",
-]);
+/** Names of arguments that hold paths end like this, in lower case without separators (`notebook_path`, `target_file`). */
+const PATH_ARGUMENT = /(?:path|file|filename|uri)s?$/;
+
+/** Names of arguments that hold a shell command. */
+const COMMAND_ARGUMENT = /^(?:command|cmd|script)s?$/;
+
+/** Commands that print the files that they are given. */
+const READERS: ReadonlySet<string> = new Set(
+  "awk bat cat gc get-content head less more nl sed tac tail type view".split(" "),
+);
+
+/** Spellings of paths whose verdict is remembered. */
+const MAX_KNOWN_PATHS = 10_000;
 
 /** The part of a tool call that protection is decided from. */
 export interface ProtectableCall {
@@ -34,12 +31,29 @@ export interface ProtectableCall {
 }
 
 /** Whether the output of a call is protected. */
-export type Protection = (call: ProtectableCall) => boolean;
+export interface Protection {
+  (call: ProtectableCall): boolean;
+  /**
+   * What a protected call gives in full each time: the list of a tool that returns all of it, or a file. A later result
+   * of the same subject leaves nothing to be wanted of an earlier one. `undefined` where each result stands for itself.
+   */
+  subjectOf?(call: ProtectableCall): Subject | undefined;
+}
+
+/** What a result is about: the name is the same for the same list, or the same part of the same file. */
+export interface Subject {
+  name: string;
+  isList: boolean;
+}
 
 /** What is protected, and how paths are to be read. */
 export interface ProtectionOptions {
-  /** Exact tool names: pi's own are lower case, and two tools may differ in case alone. */
+  /** Tool names in any case, or globs of them (`mcp__jira__*`). */
   protectedTools: readonly string[];
+  /** The same for tools whose output is small and dear to rebuild; none by default. */
+  stateTools?: readonly string[];
+  /** The same for tools that return their whole list each time; none by default. */
+  listTools?: readonly string[];
   /** Glob patterns; see `createProtection`. */
   protectedPaths: readonly string[];
   /** Folder that relative paths and patterns start from. */
@@ -69,34 +83,74 @@ type Matcher = (path: NamedPath) => boolean;
  * - With a slash at its end (`docs/`): everything in that folder.
  * - With `!` before it: takes what it matches out of what the others protect.
  *
- * A pattern that cannot be read matches nothing. Paths are looked for in the arguments of any tool (`path`,
- * `file_path`, `filename`, `paths: []`, `files: [{ path }]` and the like) and match however they are spelled:
- * absolute, relative, with `./` or `..`, backslashes, `~/`, `file://`, or the `@` that pi's own tools tolerate.
+ * A pattern that cannot be read matches nothing. One with so many stars that matching it could take long matches what a
+ * simpler one would (`*a*b*c` what `*c` does); as an exception it takes nothing out. Paths are looked for in the
+ * arguments of any tool (`path`, `notebook_path`, `paths: []`, `files: [{ path }]` and the like) and in commands that
+ * print files (`cd docs && cat AGENTS.md`). They match however they are spelled: absolute, relative, with `./` or `..`,
+ * backslashes, `~/`, `file://`, or the `@` that pi's own tools tolerate.
  */
 export function createProtection(options: ProtectionOptions): Protection {
-  const tools = new Set(options.protectedTools);
+  const lists = toolTest(options.listTools ?? []);
+  const tools = toolTest([...options.protectedTools, ...(options.stateTools ?? [])]);
   const base = { cwd: slashes(options.cwd), home: slashes(options.home ?? homedir()) };
   const patterns = options.protectedPaths.filter((pattern) => typeof pattern === "string" && pattern.trim() !== "");
   const isException = (pattern: string) => /^\s*!(?!\()/.test(pattern);
-  const kept = compileAll(
-    patterns.filter((pattern) => !isException(pattern)),
-    base,
-  );
-  const exceptions = compileAll(
-    patterns.filter(isException).map((pattern) => pattern.trim().slice(1)),
-    base,
-  );
+  const kept = patterns.filter((pattern) => !isException(pattern)).flatMap((p) => compile(p, base, "widen") ?? []);
+  const exceptions = patterns
+    .filter(isException)
+    .flatMap((pattern) => compile(pattern.trim().slice(1), base, "drop") ?? []);
 
+  const known = new Map<string, boolean>();
   const matches = (spelling: string): boolean => {
+    const before = known.get(spelling);
+    if (before !== undefined) return before;
     const path = locate(spelling, base);
-    return path !== undefined && kept.some((m) => m(path)) && !exceptions.some((m) => m(path));
+    const verdict = path !== undefined && kept.some((m) => m(path)) && !exceptions.some((m) => m(path));
+    if (known.size >= MAX_KNOWN_PATHS) known.clear();
+    known.set(spelling, verdict);
+    return verdict;
   };
-  return ({ toolName, args }) => {
-    if (tools.has(toolName)) return true;
+  const isProtectedPath = (args: unknown): boolean => {
     if (kept.length === 0) return false;
-    for (const spelling of pathsIn(args, false, 0)) if (matches(spelling)) return true;
+    for (const spelling of pathsIn(args, "", 0)) if (matches(spelling)) return true;
     return false;
   };
+  const isProtected = ({ toolName, args }: ProtectableCall) =>
+    tools(toolName) || lists(toolName) || isProtectedPath(args);
+  const subjectOf = ({ toolName, args }: ProtectableCall): Subject | undefined => {
+    const tool = toolName.toLowerCase();
+    if (lists(toolName)) return { name: tool, isList: true };
+    if (tools(toolName) || !isProtectedPath(args)) return undefined;
+    const inFull = (key: string, value: unknown) =>
+      typeof value === "string" && isPathKey(key) ? (locate(value, base)?.absolute ?? value) : value;
+    return { name: `${tool} ${JSON.stringify(args, inFull)}`, isList: false };
+  };
+  return Object.assign(isProtected, { subjectOf });
+}
+
+/** `createProtection` with all that the settings say. */
+export function protectionOf(
+  {
+    protectedTools,
+    stateTools,
+    listTools,
+    protectedPaths,
+  }: Pick<ContextPruneConfig, "protectedTools" | "stateTools" | "listTools" | "protectedPaths">,
+  cwd: string,
+): Protection {
+  return createProtection({ protectedTools, stateTools, listTools, protectedPaths, cwd });
+}
+
+/** The names and globs that fit no tool: most likely they are misspelled. */
+export function unknownTools(protectedTools: readonly string[], registered: readonly string[]): string[] {
+  return protectedTools.filter((name) => !registered.some(toolTest([name])));
+}
+
+/** Whether one of the names or globs is that of a tool. */
+function toolTest(names: readonly string[]): (toolName: string) => boolean {
+  const plain = new Set(names.map((name) => name.toLowerCase()));
+  const globs = names.filter((name) => /[*?[{(]/.test(name)).flatMap((name) => parseGlob(name, "widen") ?? []);
+  return (toolName) => plain.has(toolName.toLowerCase()) || globs.some((matches) => matches(toolName));
 }
 
 interface Base {
@@ -104,16 +158,12 @@ interface Base {
   home: string;
 }
 
-function compileAll(patterns: readonly string[], base: Base): Matcher[] {
-  return patterns.flatMap((pattern) => compile(pattern, base) ?? []);
-}
-
-function compile(pattern: string, { cwd, home }: Base): Matcher | undefined {
+function compile(pattern: string, { cwd, home }: Base, ifSlow: IfSlow): Matcher | undefined {
   let text = withSlashes(pattern.trim()).normalize("NFC");
   if (text.endsWith("/")) text += "**";
   if (/^\.\.?\//.test(text)) text = posix.normalize(`${escapeGlob(cwd)}/${text}`);
   else if (text.startsWith("~/")) text = posix.normalize(`${escapeGlob(home)}/${text.slice(2)}`);
-  const test = parse(text);
+  const test = parseGlob(text, ifSlow);
   if (!test) return undefined;
   if (isAbsolute(text)) return (path) => test(path.absolute);
   if (!text.includes("/")) return (path) => test(path.basename);
@@ -126,15 +176,6 @@ function compile(pattern: string, { cwd, home }: Base): Matcher | undefined {
  */
 function withSlashes(pattern: string): string {
   return pattern.replace(pattern.includes("/") ? /\\(?![*?[\]{}()!+@|\\])/g : /\\(?![[\]{}()\\])/g, "/");
-}
-
-function parse(glob: string): ((text: string) => boolean) | undefined {
-  try {
-    // `windows: false`: all paths have been brought to forward slashes, on every platform.
-    return picomatch(glob, { dot: true, nocase: true, nonegate: true, windows: false });
-  } catch {
-    return undefined;
-  }
 }
 
 function locate(spelling: string, { cwd, home }: Base): NamedPath | undefined {
@@ -165,16 +206,41 @@ function fromFileUrl(url: string): string {
 }
 
 /** Every text among the arguments that stands where a path is expected, and every `file:` URL. */
-function* pathsIn(value: unknown, isPath: boolean, depth: number): Generator<string> {
+function* pathsIn(value: unknown, key: string, depth: number): Generator<string> {
   if (typeof value === "string") {
-    if (isPath || /^@?file:/i.test(value)) yield value;
+    if (isPathKey(key) || /^@?file:/i.test(value)) yield value;
+    else if (COMMAND_ARGUMENT.test(plainKey(key))) yield* filesReadBy(value);
   } else if (Array.isArray(value)) {
-    if (depth < MAX_DEPTH) for (const element of value) yield* pathsIn(element, isPath, depth + 1);
+    if (depth < MAX_DEPTH) for (const element of value) yield* pathsIn(element, key, depth + 1);
   } else if (typeof value === "object" && value !== null && depth < MAX_DEPTH) {
-    for (const [key, field] of Object.entries(value)) {
-      yield* pathsIn(field, PATH_ARGUMENTS.has(key.toLowerCase().replace(/[_-]/g, "")), depth + 1);
-    }
+    for (const [name, field] of Object.entries(value)) yield* pathsIn(field, name, depth + 1);
   }
+}
+
+/** What commands such as `cat` are given, in the folder that a `cd` before them names. */
+function* filesReadBy(command: string): Generator<string> {
+  let folder = "";
+  // What follows `<<` is text, and what `>` writes to is not read.
+  const read = (command.slice(0, MAX_PATH_CHARS).split("<<", 1)[0] ?? "").replace(/\d?>+\s*\S+/g, " ");
+  for (const step of read.split(/[;&|\n]+/)) {
+    const [name = "", ...words] = (step.match(/"[^"]*"|'[^']*'|[^\s"'()`]+/g) ?? []).map((w) =>
+      w.replace(/^["']|["']$/g, ""),
+    );
+    if (name === "cd") folder = inFolder(folder, words[0] ?? "~");
+    if (READERS.has(posix.basename(name).toLowerCase())) for (const word of words) yield inFolder(folder, word);
+  }
+}
+
+function inFolder(folder: string, path: string): string {
+  return folder === "" || isAbsolute(path) || path.startsWith("~") ? path : `${folder}/${path}`;
+}
+
+function isPathKey(key: string): boolean {
+  return PATH_ARGUMENT.test(plainKey(key));
+}
+
+function plainKey(key: string): string {
+  return key.toLowerCase().replace(/[_-]/g, "");
 }
 
 function isAbsolute(path: string): boolean {

@@ -1,16 +1,18 @@
 /** `/pruner doctor`: checks what condensing depends on, and says what to do where something is wrong. */
-import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { VERSION } from "@mariozechner/pi-coding-agent";
+import { unknownTools } from "../capture/protection.js";
 import type { HostSnapshot, Registration } from "../host/host.js";
 import { chooseSummarizer } from "../host/models.js";
 import { loadSettings } from "../host/settings-file.js";
 import type { Pruner } from "../runtime.js";
+import { type BlobFolder, measureFolder, orphanedBlobFolders, removeBlobFolder } from "../session/blob-folders.js";
 import { readOwnEntries } from "../session/entries.js";
 import { count, grouped } from "../text/text.js";
 import { QUERY_TOOL_NAME } from "../types.js";
 import { describeChoice } from "./status.js";
-import type { CommandResult } from "./types.js";
+import { type CommandResult, info, warning } from "./types.js";
 
 /** One finding: fine, worth knowing, or in the way of condensing. */
 interface Finding {
@@ -18,11 +20,23 @@ interface Finding {
   text: string;
 }
 
+/** Folders that are listed by name. */
+const MAX_LISTED = 10;
+
 const MARKS: Readonly<Record<Finding["grade"], string>> = { ok: "✓", note: "!", bad: "✗" };
 
 /** Looks at everything once; never throws. */
 export function examine(pruner: Pruner, host: HostSnapshot): CommandResult {
-  const checks = [checkHost, checkSettings, checkSummarizer, checkBlobs, checkEntries, checkClashes];
+  const checks = [
+    checkHost,
+    checkSettings,
+    checkSummarizer,
+    checkBlobs,
+    checkOrphans,
+    checkEntries,
+    checkProtection,
+    checkClashes,
+  ];
   const findings = checks.flatMap((check) => {
     try {
       return check(pruner, host);
@@ -51,7 +65,7 @@ function checkSettings(pruner: Pruner, host: HostSnapshot): Finding[] {
   const path = join(host.agentDir, "settings.json");
   const { warnings } = loadSettings(host);
   const findings = warnings.map((warning) => bad(`${warning} Correct it, or set it anew with /pruner settings.`));
-  const writable = isWritable(path);
+  const writable = isWritable(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true;
   if (!writable)
     findings.push(bad(`${path} cannot be written: changes of settings will not be saved. Check its owner and mode.`));
   if (findings.length === 0)
@@ -82,13 +96,56 @@ function checkBlobs(pruner: Pruner): Finding[] {
       ? [ok(`Blob folder: not needed yet (${folder}).`)]
       : [bad(`The blob folder cannot be made: ${dirname(folder)} cannot be written. Check its owner and mode.`)];
   }
-  const files = readdirSync(folder);
-  const bytes = files.reduce(
-    (sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0),
-    0,
-  );
-  const text = `Blob folder: ${folder}, ${count(files.length, "file")}, ${grouped(bytes)} bytes`;
+  const [known] = measureFolder(folder);
+  if (!known) return [bad(`${folder} is no folder: oversized results stay in the context. Move it away.`)];
+  const text = `Blob folder: ${folder}, ${sizeOf([known])}`;
   return isWritable(folder) ? [ok(`${text}.`)] : [bad(`${text}, but it cannot be written. Check its owner and mode.`)];
+}
+
+function checkOrphans(pruner: Pruner): Finding[] {
+  const orphans = orphansOf(pruner);
+  if (orphans.length === 0) return [];
+  const list = orphans.slice(0, MAX_LISTED).map((folder) => `  ${folder.path}, ${sizeOf([folder])}`);
+  const more = orphans.length > MAX_LISTED ? [`  and ${grouped(orphans.length - MAX_LISTED)} more`] : [];
+  const text = `${count(orphans.length, "blob folder")} of deleted sessions, ${sizeOf(orphans)}: /pruner doctor --clean removes them.`;
+  return [note([text, ...list, ...more].join("\n"))];
+}
+
+function orphansOf(pruner: Pruner): BlobFolder[] {
+  const reader = pruner.currentState()?.reader;
+  const folder = reader?.getSessionDir();
+  return reader && folder ? orphanedBlobFolders(folder, [reader.getSessionId()]) : [];
+}
+
+/** Removes the blob folders of deleted sessions, once the user has agreed. */
+export async function cleanUp(pruner: Pruner, host: HostSnapshot): Promise<CommandResult> {
+  const orphans = orphansOf(pruner);
+  if (orphans.length === 0) return info("No blob folder of a deleted session is left here.");
+  const what = `${count(orphans.length, "blob folder")} of deleted sessions, ${sizeOf(orphans)}`;
+  if (!host.confirm) return warning(`${what}. They are removed only after a question, so ask for it in a terminal.`);
+  const list = orphans.slice(0, MAX_LISTED).map(({ path }) => path);
+  if (!(await host.confirm(`Remove ${what}?`, list.join("\n")))) return info("Nothing was removed.");
+  // A session may have come back while the question stood.
+  const still = new Set(orphansOf(pruner).map(({ path }) => path));
+  const freed = orphans.filter(({ path }) => still.has(path)).map(({ path }) => removeBlobFolder(path));
+  return info(
+    `Removed ${count(freed.length, "folder")}, ${grouped(freed.reduce((sum, bytes) => sum + bytes, 0))} bytes.`,
+  );
+}
+
+function sizeOf(folders: readonly BlobFolder[]): string {
+  const files = folders.reduce((sum, folder) => sum + folder.files, 0);
+  const bytes = folders.reduce((sum, folder) => sum + folder.bytes, 0);
+  return `${count(files, "file")}, ${grouped(bytes)} bytes`;
+}
+
+function checkProtection(pruner: Pruner, host: HostSnapshot): Finding[] {
+  const registered = host.registrations?.().tools.map(({ name }) => name);
+  const unknown = registered ? unknownTools(pruner.settings.protectedTools, registered) : [];
+  if (unknown.length === 0) return [];
+  return [
+    note(`protectedTools: no tool is called ${unknown.join(", ")}. Look for a misspelling, or wait for its extension.`),
+  ];
 }
 
 function checkEntries(pruner: Pruner): Finding[] {
@@ -115,7 +172,7 @@ function checkEntries(pruner: Pruner): Finding[] {
 function checkClashes(_pruner: Pruner, host: HostSnapshot): Finding[] {
   const registrations = host.registrations?.();
   if (!registrations) return [];
-  const { commands, tools } = registrations;
+  const { commands, tools, activeTools } = registrations;
   const own = commands.find(({ name }) => name === "pruner");
   const others = commands.filter(({ name }) => /^pruner(:\d+)?$/.test(name)).slice(1);
   const owner = tools.find(({ name }) => name === QUERY_TOOL_NAME);
@@ -133,6 +190,13 @@ function checkClashes(_pruner: Pruner, host: HostSnapshot): Finding[] {
       bad(`The tool ${QUERY_TOOL_NAME} belongs to another extension: ${owner.path}. Remove one of the two.`),
     );
   }
+  if (owner && !activeTools.includes(QUERY_TOOL_NAME)) {
+    findings.push(
+      note(
+        `The model is not given ${QUERY_TOOL_NAME} now: a plan mode or another extension has switched it off. Nothing new is condensed until it is back; stubs that stand stay. /pruner off sends everything raw.`,
+      ),
+    );
+  }
   return findings.length > 0 ? findings : [ok(`No clash with other extensions; ${QUERY_TOOL_NAME} is registered.`)];
 }
 
@@ -140,12 +204,17 @@ function isSame(one: Registration, other: Registration): boolean {
   return one.path === other.path;
 }
 
-/** Whether the file can be written, or made in a folder that can. */
+/**
+ * Whether the file or folder can be written, or made. A settings file is replaced as a whole, so that its folder must be
+ * writable too.
+ */
 function isWritable(path: string): boolean {
-  const target = existsSync(path) ? path : nearestFolder(dirname(path));
   try {
-    accessSync(target, constants.W_OK);
-    return true;
+    const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+    if (existsSync(path) && !isFolder) accessSync(path, constants.W_OK);
+    const folder = isFolder ? path : nearestFolder(dirname(path));
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return statSync(folder).isDirectory();
   } catch {
     return false;
   }

@@ -298,7 +298,7 @@ describe("completions", () => {
 
   test("go by what has been typed, in any case", async () => {
     expect(await complete("of")).toEqual(["off"]);
-    expect(await complete("ST")).toEqual(["status", "stats"]);
+    expect(await complete("ST")).toEqual(["status", "stats", "stateTools"]);
   });
 
   test("offer what a subcommand takes", async () => {

@@ -5,7 +5,7 @@ import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
 import { compact, completeBlocks, setActive } from "./chains.js";
-import { examine } from "./doctor.js";
+import { cleanUp, examine } from "./doctor.js";
 import { flushByHand } from "./flush.js";
 import { chooseModel, chooseThinking, completeModels } from "./model.js";
 import { listCommand } from "./protect.js";
@@ -34,8 +34,13 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   },
   {
     name: "doctor",
+    usage: "[--clean]",
     help: "Check settings, model, files, extensions; say what to do",
-    run: ({ pruner, host }) => examine(pruner, host),
+    complete: ({ args }) => ("--clean".startsWith(args) ? [{ value: "--clean", label: "--clean" }] : []),
+    run: ({ pruner, host, args }) => {
+      if (args === "--clean") return cleanUp(pruner, host);
+      return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean]");
+    },
   },
   { name: "stats", help: "Show what the summariser has used in this session", run: ({ pruner }) => statsOf(pruner) },
   { name: "replay", help: "Tell what this session would have cost raw, and with these settings", run: replay },

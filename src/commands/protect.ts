@@ -1,4 +1,5 @@
 /** `/pruner protected-tools` and `/pruner protected-paths`. */
+import { unknownTools } from "../capture/protection.js";
 import { formatSetting, parseSetting } from "../config.js";
 import {
   type CommandInput,
@@ -47,5 +48,8 @@ function changeList(name: string, key: ListKey, { pruner, host, args }: CommandI
     return failure(error);
   }
   const now = pruner.settings[key];
-  return info(now.length > 0 ? `${key}: ${formatSetting(key, now)}` : `${key} is empty now.`);
+  const said = now.length > 0 ? `${key}: ${formatSetting(key, now)}` : `${key} is empty now.`;
+  const registered = host.registrations?.().tools.map((tool) => tool.name);
+  const unknown = key === "protectedTools" && registered ? unknownTools(now, registered) : [];
+  return unknown.length > 0 ? warning(`${said}. No tool is called ${unknown.join(", ")} now.`) : info(said);
 }

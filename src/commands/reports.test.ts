@@ -1,11 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Api, AssistantMessage, Model } from "@mariozechner/pi-ai";
 import type { ModelRegistry, SessionEntry } from "@mariozechner/pi-coding-agent";
 import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
 import { DEFAULT_CONFIG } from "../config.js";
 import type { HostSnapshot, Registration } from "../host/host.js";
+import { blobDirFor, blobPathFor, writeSpill } from "../spill.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX } from "../types.js";
 import { cacheShare, savedTokens } from "../ui/usage-model.js";
 import { runCommand, SUBCOMMANDS } from "./index.js";
@@ -155,7 +156,7 @@ describe("doctor", () => {
   const tool: Registration = { name: "context_tree_query", path: "/x/index.ts" };
 
   test("finds nothing where all is well", async () => {
-    const registrations = () => ({ commands: [own], tools: [tool] });
+    const registrations = () => ({ activeTools: ["context_tree_query"], commands: [own], tools: [tool] });
     const tree = new EntryTree(agentDirWith({}));
     const { message, type } = await say(sessionWith(DIGEST, tree), "doctor", { registrations });
     expect(message).toEndWith("Everything is as it should be.");
@@ -168,10 +169,62 @@ describe("doctor", () => {
     ["a tool of another extension", [own], [{ ...tool, path: "/other.ts" }], "belongs to another extension: /other.ts"],
     ["a tool that is missing", [own], [], "is not registered"],
   ])("finds %s", async (_what, commands, tools, part) => {
-    const registrations = () => ({ commands, tools });
+    const registrations = () => ({ activeTools: ["context_tree_query"], commands, tools });
     const { message, type } = await say(sessionWith(DIGEST), "doctor", { registrations });
     expect(message).toContain(part);
     expect(type).toBe("warning");
+  });
+
+  test("says that the model lacks the tool, and which protected tools there are none of", async () => {
+    const registrations = () => ({ activeTools: ["read"], commands: [own], tools: [tool, { name: "read", path: "" }] });
+    const session = sessionWith({ ...DIGEST, protectedTools: ["Read", "todoreed", "mcp__*"] });
+    const { message } = await say(session, "doctor", { registrations });
+    expect(message).toContain("The model is not given context_tree_query now");
+    expect(message).toContain("no tool is called todoreed, mcp__*.");
+  });
+
+  test("so does the command that names them", async () => {
+    const registrations = () => ({ activeTools: [], commands: [own], tools: [{ name: "read", path: "" }] });
+    const session = sessionWith(DIGEST);
+    const added = await say(session, "protected-tools add READ, todoreed", { registrations });
+    expect(added.message).toBe("protectedTools: READ, todoreed. No tool is called todoreed now.");
+    expect(added.type).toBe("warning");
+    const { type } = await say(session, "protected-tools remove todoreed", { registrations });
+    expect(type).toBe("info");
+  });
+
+  test("a folder that stands where the settings should is not called writable", async () => {
+    const session = sessionWith(DIGEST);
+    const agentDir = join(session.agentDir, "other");
+    mkdirSync(join(agentDir, "settings.json"), { recursive: true });
+    const { message } = await say(session, "doctor", { agentDir });
+    expect(message).toContain(`${join(agentDir, "settings.json")} cannot be written`);
+    const { message: nowhere } = await say(session, "doctor", {
+      agentDir: join(session.agentDir, "settings.json", "x"),
+    });
+    expect(nowhere).toContain("cannot be written");
+  });
+
+  test("lists blob folders of deleted sessions, and removes them only after a question", async () => {
+    const tree = new EntryTree(agentDirWith({}));
+    const session = sessionWith(DIGEST, tree);
+    const folder = blobDirFor(tree.getSessionDir(), "deleted");
+    writeSpill({ path: blobPathFor(folder, "a"), text: "12345" });
+    expect((await say(session, "doctor")).message).toContain(`${folder}, 1 file, 5 bytes`);
+    expect((await say(session, "doctor --clean", { confirm: undefined })).message).toContain("only after a question");
+    const asked: string[] = [];
+    const confirm = (answer: boolean) => async (title: string, message: string) => {
+      asked.push(`${title} ${message}`);
+      return answer;
+    };
+    expect((await say(session, "doctor --clean", { confirm: confirm(false) })).message).toBe("Nothing was removed.");
+    expect(existsSync(folder)).toBe(true);
+    const { message } = await say(session, "doctor --clean", { confirm: confirm(true) });
+    expect(message).toBe("Removed 1 folder, 5 bytes.");
+    expect(asked[1]).toBe(`Remove 1 blob folder of deleted sessions, 1 file, 5 bytes? ${folder}`);
+    expect(existsSync(folder)).toBe(false);
+    expect((await say(session, "doctor --clean")).message).toStartWith("No blob folder");
+    expect((await say(session, "doctor --all")).message).toStartWith("Usage: ");
   });
 
   test("finds what is wrong with the settings file, and with the model", async () => {

@@ -26,6 +26,7 @@ export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
   const lines = [
     ...overview(status),
     `Next flush: ${nextTrigger(status.config, host)}.`,
+    ...avertedOf(status),
     ...decisionOf(status),
     ...net(status, savedTokens(branch), host),
     ...summariser(status, host),
@@ -66,6 +67,10 @@ const REASONS: Readonly<Record<CondensingDecision["reason"], string>> = {
   "does-not-pay": "it does not pay yet",
   "gathers-more": "it pays better with more at once",
 };
+
+function avertedOf({ averted }: PrunerStatus): string[] {
+  return averted > 0 ? [`Averted: ${count(averted, "compaction")} that the context as it is sent did not need.`] : [];
+}
 
 /** The last decision of `cache-aware`. Prices are in USD, or in multiples of the input price where there are none. */
 function decisionOf({ decision }: PrunerStatus): string[] {

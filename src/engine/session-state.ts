@@ -7,6 +7,7 @@ import type { Protection } from "../capture/protection.js";
 import { ChainScan } from "../chains/scan.js";
 import { ToolCallIndexer } from "../indexer.js";
 import { buildRenderPlan, type RenderPlan } from "../render/plan.js";
+import { blobFolderNames } from "../session/blob-folders.js";
 import { BranchView, messagesInContext, type SessionReader } from "../session/branch.js";
 import { Diagnostics } from "../session/diagnostics.js";
 import { originalsByKey } from "../session/originals.js";
@@ -70,6 +71,7 @@ export class SessionState {
   readonly diagnostics = new Diagnostics();
   /** Counts moves of the leaf to another path. */
   moves = 0;
+  private blobFolders: ReadonlySet<string> | undefined;
   private readonly scan = new ChainScan();
   /** The conversation as of a number of entries. */
   private conversation: { entries: number; messages: readonly AgentMessage[] } = { entries: 0, messages: [] };
@@ -199,7 +201,10 @@ export class SessionState {
 
   /** Where the blob of a record can be read now; a fork reads its parent's, and a moved folder keeps its own. */
   locateBlob(spillPath: string | undefined): string | undefined {
-    return spillPath === undefined ? undefined : (resolveSpillPath(spillPath, sessionDirs(this.reader)) ?? undefined);
+    if (spillPath === undefined) return undefined;
+    const { reader } = this;
+    this.blobFolders ??= blobFolderNames(reader.getSessionId(), reader.getHeader()?.parentSession);
+    return resolveSpillPath(spillPath, sessionDirs(reader), this.blobFolders) ?? undefined;
   }
 }
 

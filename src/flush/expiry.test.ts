@@ -58,6 +58,7 @@ function judgeUnanswered(messages: AgentMessage[], options: Partial<AgeingInput>
     hasBlobs: true,
     isRecovery: ({ toolName }) => toolName === QUERY_TOOL_NAME || toolName === "blob",
     isSpilled: () => false,
+    superseded: new Set(),
     isAged: () => false,
     isHere: () => true,
     ...options,
@@ -175,5 +176,19 @@ describe("recovered output", () => {
     const { purgedOccurrenceKeys, pointers } = judge([user(), ...failed.messages, ...users(3)]);
     expect(purgedOccurrenceKeys).toEqual([]);
     expect(pointers).toEqual([]);
+  });
+});
+
+describe("protected output that came again", () => {
+  test("gives way to a pointer that names the call, where that is shorter", () => {
+    const { messages, key } = turn("read", { path: "AGENTS.md" }, { id: "r1" });
+    const superseded = new Set([key]);
+    const [pointer] = judge([user(), ...messages], { superseded }).pointers;
+    expect(pointer?.occurrenceKey).toBe(key);
+    expect(pointer?.text).toBe(
+      `[read AGENTS.md: the newest output stands whole further on. This one: context_tree_query ${key}]`,
+    );
+    const short = turn("todoread", {}, { text: "No todos" });
+    expect(judge([user(), ...short.messages], { superseded: new Set([short.key]) }).pointers).toEqual([]);
   });
 });

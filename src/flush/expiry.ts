@@ -29,6 +29,8 @@ export interface AgeingInput {
   hasBlobs: boolean;
   /** The result went to a blob before any flush, so that no flush of its own begins an epoch. */
   isSpilled(key: string): boolean;
+  /** Protected results whose file or list stands whole again further on. */
+  superseded: ReadonlySet<string>;
   /** An earlier frontier has said so already. */
   isAged(key: string): boolean;
   /** What the name stands for is on this branch, so that it answers in a fork too. */
@@ -36,7 +38,8 @@ export interface AgeingInput {
 }
 
 /** The calls and outputs of `messages` that have had their turns by now. */
-export function judgeAge({ messages, config, isRecovery, hasBlobs, isSpilled, isAged, isHere }: AgeingInput): Ageing {
+export function judgeAge(input: AgeingInput): Ageing {
+  const { messages, config, isRecovery, hasBlobs, isSpilled, superseded, isAged, isHere } = input;
   const ageing: Ageing = { purgedOccurrenceKeys: [], pointers: [] };
   const { purgeErrors, condenseArgs, recoveryGraceTurns } = config;
   const seen = lastAnswerIndex(messages);
@@ -48,14 +51,17 @@ export function judgeAge({ messages, config, isRecovery, hasBlobs, isSpilled, is
     if (!isToolResult(message)) continue;
     turn.isAnswered(message);
     const { toolName } = message;
-    if (!message.isError && toolName !== QUERY_TOOL_NAME && !hasBlobs) continue;
+    if (!message.isError && toolName !== QUERY_TOOL_NAME && !hasBlobs && superseded.size === 0) continue;
     const key = occurrenceKey(message.toolCallId, message.timestamp);
     // What the model has not answered yet is left to the next flush, since the render would take it in the midst of an epoch.
     if (i > seen || isAged(key)) continue;
     const args = turn.argumentsOfLast();
     if (isRecovery({ toolName, args })) {
       const isLasting = toolName !== QUERY_TOOL_NAME || asked(args).every(isHere);
-      if (turns >= recoveryGraceTurns && isLasting) ageing.pointers.push(...pointerFor(message, args, key));
+      if (turns >= recoveryGraceTurns && isLasting)
+        ageing.pointers.push(...pointerTo(message, key, recoveryText(message, args)));
+    } else if (superseded.has(key)) {
+      ageing.pointers.push(...pointerTo(message, key, supersededText(message, args, key)));
     } else if (message.isError) {
       const isDue = purgeErrors.enabled && turns >= purgeErrors.cooldownTurns;
       if (isDue && argumentSavings(args, purgeErrors.minArgChars) > 0) ageing.purgedOccurrenceKeys.push(key);
@@ -88,14 +94,20 @@ class LastTurn {
   }
 }
 
-function pointerFor(message: ToolResultMessage, args: Record<string, unknown>, key: string): RecoveryPointer[] {
-  const text =
-    message.toolName === QUERY_TOOL_NAME
-      ? `[was shown here; ask again: ${describeAsk(args)}]`
-      : `[was shown here; the file can be read again: ${describeCall(message.toolName, args)}]`;
-  return text.length < contentChars(message.content)
-    ? [{ toolCallId: message.toolCallId, occurrenceKey: key, text }]
-    : [];
+function pointerTo(message: ToolResultMessage, occurrenceKey: string, text: string): RecoveryPointer[] {
+  const { toolCallId } = message;
+  return text.length < contentChars(message.content) ? [{ toolCallId, occurrenceKey, text }] : [];
+}
+
+function recoveryText({ toolName }: ToolResultMessage, args: Record<string, unknown>): string {
+  return toolName === QUERY_TOOL_NAME
+    ? `[was shown here; ask again: ${describeAsk(args)}]`
+    : `[was shown here; the file can be read again: ${describeCall(toolName, args)}]`;
+}
+
+/** An id alone may name a later result too, so the pointer gives the key. */
+function supersededText({ toolName }: ToolResultMessage, args: Record<string, unknown>, key: string): string {
+  return `[${describeCall(toolName, args)}: the newest output stands whole further on. This one: ${QUERY_TOOL_NAME} ${key}]`;
 }
 
 function describeAsk(args: Record<string, unknown>): string {

@@ -3,7 +3,22 @@ import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-age
 import { outletOf, readContext } from "./host.js";
 
 function contextWith(fields: object): ExtensionContext {
-  const context: unknown = { sessionManager: {}, modelRegistry: {}, cwd: "/work", hasUI: false, ui: {}, ...fields };
+  const functions = (...names: string[]) => Object.fromEntries(names.map((name) => [name, () => undefined]));
+  const sessionManager = functions(
+    ...["getCwd", "getEntries", "getEntry", "getHeader"],
+    ...["getLeafId", "getSessionDir", "getSessionFile", "getSessionId"],
+  );
+  const modelRegistry = functions("find", "getAvailable", "hasConfiguredAuth");
+  const getContextUsage = () => undefined;
+  const context: unknown = {
+    sessionManager,
+    modelRegistry,
+    getContextUsage,
+    cwd: "/work",
+    hasUI: false,
+    ui: {},
+    ...fields,
+  };
   return context as ExtensionContext;
 }
 
@@ -49,7 +64,29 @@ describe("readContext", () => {
         throw new Error("this context is stale");
       },
     };
-    expect(readContext(stale as ExtensionContext)).toBeUndefined();
+    const gaps: string[] = [];
+    expect(readContext(stale as ExtensionContext, (gap) => gaps.push(gap))).toBeUndefined();
+    expect(gaps).toEqual([]);
+  });
+
+  test.each<[string, object, RegExp]>([
+    [
+      "a function of the session",
+      { sessionManager: { getEntries: () => [] } },
+      /lacks .*ctx\.sessionManager\.getHeader/,
+    ],
+    ["the models", { modelRegistry: undefined }, /lacks ctx\.modelRegistry\.find/],
+    ["the size of the context", { getContextUsage: 5 }, /lacks ctx\.getContextUsage, so nothing is condensed/],
+  ])("says what a host lacks: %s", (_what, fields, expected) => {
+    const gaps: string[] = [];
+    expect(readContext(contextWith(fields), (gap) => gaps.push(gap))).toBeUndefined();
+    expect(gaps).toEqual([expect.stringMatching(expected)]);
+  });
+
+  test("does without what only screens need", () => {
+    const host = readContext(contextWith({ hasUI: true, ui: { notify: () => undefined } }));
+    expect(host?.ui).toBeDefined();
+    expect(host?.terminal).toBeUndefined();
   });
 });
 
@@ -69,6 +106,14 @@ describe("outletOf", () => {
     const outlet = outletWith({ getAllTools: () => [{ name: "read", description: "Reads" }, { name: "other" }] });
     expect(outlet.toolDescription("read")).toBe("Reads");
     expect(outlet.toolDescription("lost")).toBeUndefined();
+  });
+
+  test("tells whether the model is given a tool now", () => {
+    const outlet = outletWith({
+      getActiveTools: () => ["read"],
+      getAllTools: () => [{ name: "read" }, { name: "bash" }],
+    });
+    expect([outlet.hasActiveTool("read"), outlet.hasActiveTool("bash")]).toEqual([true, false]);
   });
 
   test("tells other extensions what was spent", () => {

@@ -17,6 +17,8 @@ export interface HostSnapshot {
   models: ModelRegistry;
   model: Model<Api> | undefined;
   ui: Pick<ExtensionUIContext, "notify"> | undefined;
+  /** Asks the user; missing where nobody can be asked. */
+  confirm?(title: string, message: string): Promise<boolean>;
   agentDir: string;
   cwd: string;
   projectTrusted: boolean;
@@ -37,6 +39,8 @@ export interface Registrations {
   /** Every slash command and tool by name, with the file that it comes from. */
   commands: readonly Registration[];
   tools: readonly Registration[];
+  /** Names of the tools that the model is given now. */
+  activeTools: readonly string[];
 }
 
 export interface Registration {
@@ -45,24 +49,65 @@ export interface Registration {
 }
 
 /** Reads what extensions have registered. Throws once the session has been replaced. */
-export function registrationsOf(pi: Pick<ExtensionAPI, "getAllTools" | "getCommands">): Registrations {
+export function registrationsOf(
+  pi: Pick<ExtensionAPI, "getAllTools" | "getCommands"> & Partial<Pick<ExtensionAPI, "getActiveTools">>,
+): Registrations {
   const named = ({ name, sourceInfo }: { name: string; sourceInfo?: { path: string } }) => ({
     name,
     path: sourceInfo?.path ?? "",
   });
-  return { commands: pi.getCommands().map(named), tools: pi.getAllTools().map(named) };
+  const tools = pi.getAllTools().map(named);
+  const activeTools = pi.getActiveTools?.() ?? tools.map(({ name }) => name);
+  return { commands: pi.getCommands().map(named), tools, activeTools };
 }
+
+/** Functions of a context that nothing works without, by the object that has them. */
+const NEEDED: Readonly<Record<"" | "sessionManager" | "modelRegistry", readonly string[]>> = {
+  "": ["getContextUsage"],
+  sessionManager: [
+    "getCwd",
+    "getEntries",
+    "getEntry",
+    "getHeader",
+    "getLeafId",
+    "getSessionDir",
+    "getSessionFile",
+    "getSessionId",
+  ],
+  modelRegistry: ["find", "getAvailable", "hasConfiguredAuth"],
+};
 
 /**
  * What a handler needs of its context, or `undefined` where the session has been replaced: the older host runs the
  * events that were still queued then, with a context that throws when it is read.
+ * @param onGap told in a sentence what a host lacks that cannot be done without; `undefined` is given then too
  */
-export function readContext(ctx: ExtensionContext): HostSnapshot | undefined {
+export function readContext(ctx: ExtensionContext, onGap?: (gap: string) => void): HostSnapshot | undefined {
   try {
-    return snapshot(ctx);
-  } catch {
-    return undefined;
+    const missing = missingFunctions(ctx);
+    if (missing.length === 0) return snapshot(ctx);
+    onGap?.(
+      `this host lacks ${missing.join(", ")}, so nothing is condensed. Another version of pi or of pi-condense may do.`,
+    );
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (!/\bstale\b/.test(reason)) onGap?.(`the session cannot be read, so nothing is condensed: ${reason}`);
   }
+  return undefined;
+}
+
+function missingFunctions(ctx: ExtensionContext): string[] {
+  const owners: Record<string, unknown> = {
+    "": ctx,
+    sessionManager: ctx.sessionManager,
+    modelRegistry: ctx.modelRegistry,
+  };
+  return Object.entries(NEEDED).flatMap(([name, functions]) => {
+    const owner: unknown = owners[name];
+    const has = (key: string) =>
+      typeof owner === "object" && owner !== null && typeof (owner as Record<string, unknown>)[key] === "function";
+    return functions.filter((key) => !has(key)).map((key) => ["ctx", name, key].filter(Boolean).join("."));
+  });
 }
 
 function snapshot(ctx: ExtensionContext): HostSnapshot {
@@ -71,6 +116,7 @@ function snapshot(ctx: ExtensionContext): HostSnapshot {
     models: ctx.modelRegistry,
     model: ctx.model,
     ui: ctx.hasUI ? ctx.ui : undefined,
+    confirm: ctx.hasUI ? (title, message) => ctx.ui.confirm(title, message) : undefined,
     terminal: hasTerminal(ctx) ? ctx.ui : undefined,
     systemPrompt: () => ctx.getSystemPrompt(),
     agentDir: getAgentDir(),
@@ -87,7 +133,7 @@ function snapshot(ctx: ExtensionContext): HostSnapshot {
  */
 function hasTerminal(ctx: ExtensionContext): boolean {
   if ("mode" in ctx && ctx.mode !== undefined) return ctx.mode === "tui";
-  return ctx.hasUI && ctx.ui.getAllThemes().length > 0;
+  return ctx.hasUI && typeof ctx.ui.getAllThemes === "function" && ctx.ui.getAllThemes().length > 0;
 }
 
 /** What the summariser has cost in this session so far. Tokens as reported, cost in USD. */
@@ -105,6 +151,8 @@ export interface HostOutlet {
   announceCost(cost: ExternalCost): void;
   /** Description of the tool that has this name, be it another extension's; `undefined` where there is none. */
   toolDescription(name: string): string | undefined;
+  /** The model is given the tool of this name now: a plan mode, say, may have taken it away. */
+  hasActiveTool(name: string): boolean;
 }
 
 export function outletOf(pi: ExtensionAPI): HostOutlet {
@@ -112,6 +160,7 @@ export function outletOf(pi: ExtensionAPI): HostOutlet {
     appendEntry: (customType, data) => pi.appendEntry(customType, data),
     announceCost: (cost) => pi.events.emit("cost:external", { source: "pi-condense", ...cost }),
     toolDescription: (name) => pi.getAllTools().find((tool) => tool.name === name)?.description,
+    hasActiveTool: (name) => pi.getActiveTools().includes(name),
   };
 }
 

@@ -4,6 +4,7 @@ import type { ToolCall } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
 import { EntryTree } from "../../test/support/simulated-session.js";
+import { contentHash } from "../capture/duplicates.js";
 import { ToolCallIndexer } from "../indexer.js";
 import {
   CUSTOM_TYPE_CHAIN,
@@ -243,6 +244,28 @@ describe("the original", () => {
       const session = new Session().result("c1", 2, [{ type: "text", text: "raw" }]).index("t1", spilled);
       session.blobs.set("/blobs/c1.txt", "whole blob");
       expect(session.found("t1")).toMatchObject([{ text: "whole blob" }]);
+    });
+
+    const hash = contentHash({ toolName: "read", isError: false, content: [{ type: "text", text: "body" }] });
+    const hashed = { ...spilled, contentHash: hash, spillBytes: 4 };
+
+    test.each(["bodY", "short"])(
+      "comes from the session where the blob was changed to %p, and that is said",
+      (text) => {
+        const session = new Session().result("c1", 2, [{ type: "text", text: "body" }]).index("t1", hashed);
+        session.blobs.set("/blobs/c1.txt", text);
+        expect(session.found("t1")).toMatchObject([
+          { text: "body", note: expect.stringContaining("has been changed") },
+        ]);
+      },
+    );
+
+    test("comes from the blob with a note where nothing is left to compare it with", () => {
+      const session = new Session().index("t1", hashed);
+      session.blobs.set("/blobs/c1.txt", "bodY");
+      expect(session.found("t1")).toMatchObject([{ text: "bodY", note: expect.stringContaining("may have been") }]);
+      session.blobs.set("/blobs/c1.txt", "body");
+      expect(session.found("t1")).toMatchObject([{ text: "body", note: undefined }]);
     });
 
     test("comes from the session where the blob is gone", () => {

@@ -4,10 +4,10 @@ import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { SessionView } from "../engine/session-state.js";
 import { findOriginals, type OriginalResult } from "../session/originals.js";
-import { readSpill } from "../spill.js";
+import { isAsWritten, readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
 import { splitsPair } from "../text/text.js";
-import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "../transcript/messages.js";
+import { extractToolResultText, isImage, isToolResult, occurrenceKey, otherBlocks } from "../transcript/messages.js";
 import type { ToolCallRecord } from "../types.js";
 
 /** An original, whole. */
@@ -19,6 +19,8 @@ export interface RecoveredOutput {
   args: Record<string, unknown>;
   text: string;
   images: ImageContent[];
+  /** Blocks of other kinds, as the tool gave them. */
+  others: { type: string }[];
   /** What is missing of it, where it is not whole. */
   note?: string;
 }
@@ -67,6 +69,7 @@ export function recover(name: string, sources: RecoverySources): Recovery {
             name: indexer.refOf(key) ?? record.toolCallId,
             record,
             args: argsOf(key, record, sources),
+            others: otherBlocks(findResult(record, sources.entries)?.content ?? []),
             ...bodyOf(record, sources),
           },
         ]
@@ -97,7 +100,7 @@ function contextCheck(state: SessionView): RecoverySources["isInContext"] {
         chain.active !== false &&
         (chain.droppedOccurrenceKeys?.includes(key) ?? chain.droppedToolCallIds.includes(toolCallId)),
     );
-    return here.has(key) && !isDropped;
+    return here.has(key) && !isDropped && !state.indexer.committed().pointers.has(key);
   };
 }
 
@@ -124,28 +127,36 @@ function originalOutputs(
       },
       text: extractToolResultText(message),
       images: message.content.filter(isImage),
+      others: otherBlocks(message.content),
     }));
 }
 
+const CHANGED = "the file with this output has been changed since; this is the session's own copy";
+const UNCHECKED =
+  "the file with this output may have been changed since: the session's own copy is gone, so that it could not be compared";
+const PREVIEW_ONLY = "only this preview is left: the file with the full output and the session's own copy are gone";
+
 /**
- * The text: from the record, the blob, or the session's own message, in this order, and at last the preview. Images come
- * from the session's message.
+ * The text: from the record, the blob where it is as it was written, or the session's own message, in this order, and at
+ * last the preview. Images come from the session's message.
  */
 function bodyOf(
   record: ToolCallRecord,
   { entries, readBlob }: RecoverySources,
 ): Pick<RecoveredOutput, "text" | "images" | "note"> {
-  const file = record.spillPath === undefined ? undefined : readBlob(record.spillPath);
-  // A file of another length is not what was written; the session's own message is.
-  const blob = file !== undefined && isWhole(file, record) ? file : undefined;
-  const kept = record.resultText || blob;
-  const original = kept !== undefined && kept !== "" && !record.resultImages ? undefined : findResult(record, entries);
+  const file = record.resultText || record.spillPath === undefined ? undefined : readBlob(record.spillPath);
+  const verdict = file === undefined ? false : isAsWritten(file, record);
+  const sure = record.resultText || (verdict === true ? file : undefined);
+  const original = sure && !record.resultImages ? undefined : findResult(record, entries);
   const images = original?.content.filter(isImage) ?? [];
-  if (kept) return { text: kept, images };
-  if (original) return { text: extractToolResultText(original), images };
+  if (sure) return { text: sure, images };
+  if (original) {
+    const text = extractToolResultText(original);
+    return { text, images, note: file === undefined || file === text ? undefined : CHANGED };
+  }
+  if (file !== undefined && verdict === undefined) return { text: file, images, note: UNCHECKED };
   if (record.resultPreview === undefined) return { text: "", images };
-  const note = "only this preview is left: the file with the full output and the session's own copy are gone";
-  return { text: record.resultPreview, images, note };
+  return { text: record.resultPreview, images, note: PREVIEW_ONLY };
 }
 
 function argsOf(key: string, record: ToolCallRecord, { entries }: RecoverySources): Record<string, unknown> {
@@ -212,8 +223,4 @@ function alignedStart(text: string, index: number): number {
 function alignedEnd(text: string, start: number, end: number): number {
   if (!splitsPair(text, end)) return end;
   return end - 1 > start ? end - 1 : end + 1;
-}
-
-function isWhole(text: string, { spillBytes }: ToolCallRecord): boolean {
-  return spillBytes === undefined || Buffer.byteLength(text) === spillBytes;
 }

@@ -1,9 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
 import { deepFreeze } from "../../test/support/generate.js";
-import { capImages } from "./images.js";
+import { capImages as capWithin, type ImageLimits, imageLimits, sizeRefusals } from "./images.js";
+
+const NO_LIMITS: ImageLimits = { count: null, bytes: null };
+const capImages = (messages: AgentMessage[], count: number | null) => capWithin(messages, { ...NO_LIMITS, count });
 
 type Role = "user" | "toolResult" | "custom";
 
@@ -109,5 +113,83 @@ describe("capImages", () => {
         expect(changes).toBeLessThanOrEqual(Math.max(0, Math.ceil((total - cap) / Math.max(1, Math.floor(cap / 2)))));
       }),
     );
+  });
+});
+
+describe("a cap on bytes", () => {
+  const sized = (...sizes: number[]) => deepFreeze(sizes.map((size) => message("toolResult", image("x".repeat(size)))));
+  const left = (bytes: number, ...sizes: number[]) =>
+    imagesOf(capWithin(sized(...sizes), { ...NO_LIMITS, bytes })).map((data) => data.length);
+
+  test("leaves out the oldest until half of what is allowed is left, and never the newest", () => {
+    expect(left(10, 4, 4, 2)).toEqual([4, 4, 2]);
+    expect(left(10, 4, 4, 3)).toEqual([3]);
+    expect(left(10, 4, 4, 3, 2, 2, 2)).toEqual([3, 2, 2, 2]);
+    expect(left(10, 1, 50)).toEqual([50]);
+  });
+
+  test("thirty screenshots of 1.2 MB fit what the provider takes", () => {
+    const limits = imageLimits({ enabled: true, maxImagesPerRequest: null }, { provider: "anthropic" });
+    const shot = image("x".repeat(1_200_000));
+    const sent = capWithin([message("toolResult", ...Array.from({ length: 30 }, () => shot))], limits);
+    const bytes = imagesOf(sent).reduce((sum, data) => sum + data.length, 0);
+    expect(bytes).toBeLessThan(32_000_000 - 4_000_000);
+    expect(bytes).toBeGreaterThan(10_000_000);
+  });
+});
+
+describe("imageLimits", () => {
+  const anthropic = { provider: "anthropic" };
+
+  test("are those of the provider unless the user has set a number, and none of an unknown one", () => {
+    expect(imageLimits({ enabled: true, maxImagesPerRequest: null }, anthropic).count).toBe(100);
+    expect(imageLimits({ enabled: true, maxImagesPerRequest: 7 }, anthropic)).toMatchObject({ count: 7 });
+    expect(imageLimits({ enabled: true, maxImagesPerRequest: null }, { provider: "mine" })).toEqual(NO_LIMITS);
+    expect(imageLimits({ enabled: true, maxImagesPerRequest: null }, undefined)).toEqual(NO_LIMITS);
+  });
+
+  test("while the pruner is off only the number of the user holds", () => {
+    expect(imageLimits({ enabled: false, maxImagesPerRequest: null }, anthropic)).toEqual(NO_LIMITS);
+    expect(imageLimits({ enabled: false, maxImagesPerRequest: 7 }, anthropic)).toEqual({ count: 7, bytes: null });
+  });
+});
+
+describe("after a refusal for size", () => {
+  const after = (messages: AgentMessage[], ...refusals: number[]) =>
+    imagesOf(capWithin(messages, NO_LIMITS, () => refusals)).length;
+
+  test("half of the images go at once, half of those after the next, and more than that never comes back", () => {
+    clock = 100;
+    const messages = shots(8);
+    expect(after(messages)).toBe(8);
+    expect(after(messages, 200)).toBe(4);
+    expect(after(messages, 200, 201)).toBe(2);
+    expect(after(messages, 200, 201, 202, 203)).toBe(0);
+    clock = 300;
+    expect(after([...messages, ...shots(1)], 200)).toBeLessThanOrEqual(4);
+    expect(imagesOf(capWithin([...messages, ...shots(1)], NO_LIMITS, () => [200])).at(-1)).toBe("0");
+  });
+
+  test("what was sent before it stays as it was until then", () => {
+    clock = 500;
+    const before = shots(6);
+    clock = 600;
+    const sent = capWithin([...before, ...shots(1)], NO_LIMITS, () => [550]);
+    expect(imagesOf(sent.slice(0, 6))).toEqual(["4", "5"]);
+    expect(imagesOf(capWithin([...before], NO_LIMITS, () => [550]))).toEqual(["3", "4", "5"]);
+  });
+
+  test.each([
+    ["413 Request exceeds the maximum size", true],
+    ['413 {"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}', true],
+    ["Request Entity Too Large", true],
+    ["400 Too many images in request", true],
+    ["429 Rate limit exceeded", false],
+    ["Request too large for gpt-4o on tokens per min (TPM): Limit 30000", false],
+    ["prompt is too long: 213462 tokens > 200000 maximum", false],
+  ])("is told from other errors: %s", (errorMessage, isRefusal) => {
+    const reply: unknown = { role: "assistant", content: [], stopReason: "error", errorMessage, timestamp: 5 };
+    const entry: unknown = { type: "message", id: "a", parentId: null, timestamp: "", message: reply };
+    expect(sizeRefusals([entry as SessionEntry])).toEqual(isRefusal ? [5] : []);
   });
 });

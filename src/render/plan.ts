@@ -131,13 +131,15 @@ class StubbedResults implements Replacements {
       const { record } = call;
       const eager = record.spillPath !== undefined;
       const text = eager ? spillStub(call, this.locateBlob(record)) : callStub(call, summaries.get(key));
-      return { text, raw: recordChars(record), eager };
+      return { text, raw: eager ? recordChars({ ...record, resultImages: 0 }) : recordChars(record), eager };
     }
     const duplicate = duplicates.get(key);
     if (!duplicate) return { text: undefined, raw: 0, eager: false };
     const { record } = duplicate.original;
     const path = record.spillPath === undefined ? undefined : this.locateBlob(record);
-    return { text: duplicateStub(duplicate, path), raw: recordChars(record), eager: duplicate.eager };
+    const { eager } = duplicate;
+    const raw = recordChars(eager ? { ...record, resultImages: 0 } : record);
+    return { text: duplicateStub(duplicate, path), raw, eager };
   }
 }
 

@@ -8,7 +8,7 @@ import { setImmediate } from "node:timers/promises";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { capImages } from "../render/images.js";
+import { capImages, imageLimits } from "../render/images.js";
 import { MemorySession } from "../session/memory-session.js";
 import { SessionEngine } from "../session-engine.js";
 import { isAssistant, isToolResult } from "../transcript/messages.js";
@@ -124,7 +124,7 @@ class Player {
     const { session, engine, config } = this.condensed;
     session.requestComes(reply.timestamp, modelOf(reply));
     const sent = await engine.requestLeaves(session.moment(), messages);
-    return capImages(sent, config.maxImagesPerRequest);
+    return capImages(sent, imageLimits(config, undefined));
   }
 
   /** The messages as the last request would carry them. */
@@ -133,7 +133,7 @@ class Player {
     if (!this.condensed) return messages;
     const { engine, config } = this.condensed;
     engine.view();
-    return capImages(engine.render(messages), config.maxImagesPerRequest);
+    return capImages(engine.render(messages), imageLimits(config, undefined));
   }
 
   private compactIfDue(at: number): void {

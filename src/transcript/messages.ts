@@ -75,6 +75,11 @@ export function isImage(block: { type: string }): block is ImageContent {
   return block.type === "image";
 }
 
+/** Blocks that are neither text nor image, such as audio: no provider is known to take them, and no summary tells of them. */
+export function otherBlocks(content: readonly { type: string }[]): { type: string }[] {
+  return content.filter(({ type }) => type !== "text" && type !== "image");
+}
+
 export function countImages(content: readonly { type: string }[]): number {
   return content.filter(isImage).length;
 }

@@ -45,7 +45,7 @@ export function condensedResults({ raw, sent }: RenderedRequest): CondensedResul
 export function checkRecoverable(request: RenderedRequest, state: SessionView): string[] {
   const sources = sourcesOf(state);
   return condensedResults(request).flatMap(({ raw, stub }) => {
-    const ref = /context_tree_query (t\d+)\]/.exec(stub)?.[1];
+    const ref = /context_tree_query (\S+)\]/.exec(stub)?.[1];
     if (!ref) return [`no ref in stub: ${stub.slice(0, 200)}`];
     const recovery = recover(ref, sources);
     if (recovery.kind !== "found") return [recovery.message];
@@ -69,9 +69,11 @@ export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: S
   const bodies = sent.filter((m) => m.role === "user").map((m) => textOf(m.content));
   const chains = bodies.filter((text) => text.startsWith("<compressed-chain "));
   if (chains.length === 0) return [];
-  // In a line of the list, or at the head of an output that was kept in the chain and has been spilled since.
+  // In a line of the list, or at the head of an output that was kept in the chain and has been spilled or superseded since.
   const listed = chains.flatMap((text) =>
-    [...text.matchAll(/^(?:- (\S+) |\[(t\d+) condensed)/gm)].map(([, name, kept]) => name ?? kept ?? ""),
+    [...text.matchAll(/^(?:- (\S+) |\[(t\d+) condensed|\[.*This one: context_tree_query (\S+)\]$)/gm)].map(
+      ([, name, kept, superseded]) => name ?? kept ?? superseded ?? "",
+    ),
   );
   const given = [...new Set(listed)].flatMap((ref) => {
     const recovery = recover(ref, sources);

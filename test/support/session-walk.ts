@@ -324,7 +324,7 @@ class Walker {
     if (!cut) return;
     const { firstKeptEntryId, messagesToSummarize, turnPrefixMessages } = cut;
     const preparation = { messagesToSummarize, turnPrefixMessages };
-    await this.answering(session.pruner.beforeCompaction(session.host, preparation));
+    await this.answering(session.pruner.beforeCompaction(session.host, { reason: "manual", preparation }));
     // What is summarised has been seen to its end, and is no request.
     for (const [raw, sent] of [
       [messagesToSummarize, preparation.messagesToSummarize],

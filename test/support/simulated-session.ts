@@ -1,5 +1,5 @@
 /** A session without a host: entries in memory, driven through the product's own handlers. */
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { AuthStorage, ModelRegistry, type SessionEntry } from "@mariozechner/pi-coding-agent";
@@ -106,6 +106,12 @@ export class EntryTree extends MemorySession {
 
   /** A new session that holds the path to an entry, as `/fork` makes it. */
   fork(entryId: string, name: string): EntryTree {
+    const file = this.getSessionFile();
+    // A fork finds the sessions that it comes from by the headers of their files.
+    if (file !== undefined && existsSync(this.sessionDir)) {
+      const { name: id, parentSession } = this;
+      writeFileSync(file, `${JSON.stringify({ type: "session", id, parentSession })}\n`);
+    }
     const fork = new EntryTree(this.sessionDir, name, this.getSessionFile());
     for (const entry of this.branch(entryId)) fork.add(readBack(entry));
     return fork;
@@ -175,6 +181,7 @@ export class SimulatedSession {
         tree.appendCustom(customType, data);
       },
       announceCost: (cost) => void this.costs.push(cost),
+      hasActiveTool: () => true,
       toolDescription: () => QUERY_TOOL_DESCRIPTION,
     });
     this.host = {

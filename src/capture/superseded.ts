@@ -1,0 +1,46 @@
+/** Protected output that came again: of a file or list that was read several times, only the newest copy is needed. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import {
+  countImages,
+  extractToolResultText,
+  isAssistant,
+  isToolResult,
+  occurrenceKey,
+} from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
+import type { Protection } from "./protection.js";
+
+/** A protected result, by what it is about. */
+interface Reading {
+  key: string;
+  chars: number;
+}
+
+/**
+ * Occurrence keys of the protected results of `messages` that a later one makes superfluous: one of the same subject
+ * (see `Protection.subjectOf`) or, of a subject, one with the same text. Failed results neither replace nor give way, and
+ * of a file a much shorter one does not replace either: it may say no more than that nothing has changed.
+ */
+export function supersededKeys(messages: readonly AgentMessage[], isProtected: Protection): Set<string> {
+  const superseded = new Set<string>();
+  const newest = new Map<string, Reading>();
+  const pairing = new CallPairing();
+  for (const message of messages) {
+    if (isAssistant(message)) pairing.open(message);
+    if (!isToolResult(message)) continue;
+    const call = { toolName: message.toolName, args: pairing.take(message.toolCallId)?.arguments ?? {} };
+    const subject = message.isError || !isProtected(call) ? undefined : isProtected.subjectOf?.(call);
+    if (subject === undefined) continue;
+    const text = extractToolResultText(message);
+    const reading = { key: occurrenceKey(message.toolCallId, message.timestamp), chars: text.length };
+    const names =
+      countImages(message.content) === 0 ? [`subject ${subject.name}`, `text ${text}`] : [`subject ${subject.name}`];
+    for (const name of names) {
+      const earlier = newest.get(name);
+      if (earlier && !subject.isList && reading.chars < earlier.chars / 2) continue;
+      if (earlier && earlier.key !== reading.key) superseded.add(earlier.key);
+      newest.set(name, reading);
+    }
+  }
+  return superseded;
+}
