@@ -3,10 +3,12 @@ import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechn
 import { digestBatch, digestCall } from "./digest/digest.js";
 import { type ClaimCheck, claimCheck } from "./summary/claims.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
+import { faultOf, MAX_REPLY_CHARS, replyText, saysSomething, TOO_LONG } from "./summary/reply.js";
 import { splitSummary } from "./summary/split.js";
-import { type Trouble, troubleOf } from "./summary/trouble.js";
+import { type Trouble, type TroubleKind, troubleOf } from "./summary/trouble.js";
+import { cleanSummary } from "./text/clean.js";
 import { textOf } from "./transcript/messages.js";
-import type { CapturedBatch, SummaryUsage } from "./types.js";
+import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
 
 /** The part of a host's event stream that is used. */
 export interface ReplyStream extends AsyncIterable<AssistantMessageEvent> {
@@ -68,11 +70,16 @@ export function isUsableSummary(llmText: string, stopReason: string): boolean {
   return llmText.trim().length > 0 && stopReason !== "length";
 }
 
-/** The summary of a batch by a model, or `null` after any trouble: the batch then stays for the next flush. */
+/**
+ * The summary of a batch by a model, or `null` after any trouble: the batch then stays for the next flush. Results that
+ * hold images alone are never sent: there is nothing in them that a model could read.
+ */
 export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOptions): Promise<BatchSummary | null> {
+  const toolCalls = batch.toolCalls.filter((call) => !isImageOnly(call));
+  if (toolCalls.length === 0) return digestSummary(batch);
   const parts: Part[] = [];
   const usage: SummaryUsage = { inputTokens: 0, outputTokens: 0, cost: 0 };
-  for (const part of splitBatch(batch, options.model.maxInputTokens)) {
+  for (const part of splitBatch({ ...batch, toolCalls }, options.model.maxInputTokens)) {
     const request = buildSummaryRequest(part, options.model.maxInputTokens);
     const reply = await runSummarization(request, options);
     if (!reply) return null;
@@ -81,7 +88,7 @@ export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOpt
     usage.outputTokens += reply.usage.outputTokens;
     usage.cost += reply.usage.cost;
   }
-  return joinParts(parts, options.model.name, usage);
+  return joinParts(batch, parts, options.model.name, usage);
 }
 
 /**
@@ -92,15 +99,20 @@ export async function summarizeRange(summaries: readonly string[], options: Summ
   const request = buildRangeRequest(summaries, options.model.maxInputTokens);
   const reply = await runSummarization(request, options);
   if (!reply) return null;
-  const check = claimCheck({ assistantText: summaries.join("\n"), toolCalls: [] }, request.text);
-  if (check(reply.summaryText).length === 0) return reply.summaryText;
-  options.onTrouble({ kind: "unusable", detail: "the reply names what stands nowhere in the summaries" });
+  const joined = summaries.join("\n");
+  const check = claimCheck({ assistantText: joined, toolCalls: [] }, request.text);
+  const isShorter = reply.summaryText.length < joined.length;
+  if (isShorter && saysSomething(reply.summaryText) && check(reply.summaryText).length === 0) return reply.summaryText;
+  options.onTrouble({
+    kind: "unusable",
+    detail: "the reply is longer than the summaries or names what is not in them",
+  });
   return null;
 }
 
 /** The summary of a batch without any model. */
 export function digestSummary(batch: CapturedBatch): BatchSummary {
-  const texts = digestBatch(batch);
+  const texts = digestBatch(batch).map(cleanSummary);
   return { whole: texts.join("\n"), texts, model: "none" };
 }
 
@@ -118,13 +130,17 @@ export async function runSummarization(
     options.onTrouble(failureOf(error, options.signal));
     return null;
   }
-  const summaryText = textOf(message.content).trim();
-  const ok = message.stopReason === "stop" && isUsableSummary(summaryText, message.stopReason);
-  const usage = tellUsage(message.usage, ok, options);
-  if (ok) return { summaryText, usage };
-  options.onTrouble(replyTrouble(message));
+  const summaryText = cleanSummary(replyText(textOf(message.content))).trim();
+  const isWhole = message.stopReason === "stop" && isUsableSummary(summaryText, message.stopReason);
+  const trouble = isWhole ? faultOf(summaryText, request) : replyTrouble(message);
+  const usage = tellUsage(message.usage, trouble === undefined, options);
+  if (!trouble) return { summaryText, usage };
+  options.onTrouble(trouble);
   return null;
 }
+
+/** Characters of text beside an image from which there is something to summarise. */
+const MIN_IMAGE_TEXT_CHARS = 200;
 
 /** What is known of a call before it has ended. */
 interface CallProgress {
@@ -141,8 +157,15 @@ const NO_USAGE: Usage = {
   cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
 };
 
-/** A time limit has passed. */
-class TimeLimit extends Error {}
+/** The call was given up: a time limit has passed, or the reply does not end. */
+class GivenUp extends Error {
+  constructor(
+    readonly kind: TroubleKind,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
 
 /** One request's share of a batch, with what it was answered. */
 interface Part {
@@ -151,32 +174,41 @@ interface Part {
   aliens: ClaimCheck;
 }
 
+/** A result whose text only says that there is an image, as a digest's line does. */
+function isImageOnly({ resultImages, resultText }: CapturedToolCall): boolean {
+  return resultImages > 0 && resultText.trim().length < MIN_IMAGE_TEXT_CHARS;
+}
+
 /**
- * Puts the parts of a batch together. A section that names paths or numbers from nowhere is made up in some part, so the
- * digest stands in for it.
+ * Puts the parts of a batch together. The digest stands in for a section that names paths or numbers from nowhere, says
+ * nothing or is given twice, and for what was not sent.
  */
-function joinParts(parts: readonly Part[], model: string, usage: SummaryUsage): BatchSummary {
-  const whole = parts.map((part) => part.text).join("\n");
+function joinParts(batch: CapturedBatch, parts: readonly Part[], model: string, usage: SummaryUsage): BatchSummary {
+  const isUsable = ({ aliens }: Part, text: string) => saysSomething(text) && aliens(text).length === 0;
   const [only] = parts;
   if (parts.length === 1 && only && !splitSummary(only.text, only.batch.toolCalls.length)) {
-    const { batch, text, aliens } = only;
-    return aliens(text).length > 0 ? { ...digestSummary(batch), usage } : { whole, texts: undefined, model, usage };
+    if (!isUsable(only, only.text)) return { ...digestSummary(batch), usage };
+    if (only.batch.toolCalls.length === batch.toolCalls.length)
+      return { whole: only.text, texts: undefined, model, usage };
   }
-  const texts = parts.flatMap(({ batch, text, aliens }) => {
-    const last = batch.toolCalls.length - 1;
-    const sections = splitSummary(text, last + 1) ?? batch.toolCalls.map((_, i) => (i === last ? text : ""));
-    return sections.map((section, i) => {
-      const call = batch.toolCalls[i];
-      return call && aliens(section).length > 0 ? digestCall(call) : section;
-    });
-  });
-  return { whole, texts, model, usage };
+  const sections = new Map<CapturedToolCall, string>();
+  for (const part of parts) {
+    const { toolCalls } = part.batch;
+    const last = toolCalls.length - 1;
+    const split = splitSummary(part.text, toolCalls.length) ?? toolCalls.map((_, i) => (i === last ? part.text : ""));
+    for (const [i, call] of toolCalls.entries()) {
+      const section = split[i];
+      if (section !== undefined && (section === "" || isUsable(part, section))) sections.set(call, section);
+    }
+  }
+  const texts = batch.toolCalls.map((call) => sections.get(call) ?? cleanSummary(digestCall(call)));
+  return { whole: parts.map((part) => part.text).join("\n"), texts, model, usage };
 }
 
 function failureOf(error: unknown, signal: AbortSignal): Trouble {
   const detail = error instanceof Error ? error.message : String(error);
   if (signal.aborted) return { kind: "cancelled", detail };
-  return error instanceof TimeLimit ? { kind: "timeout", detail } : troubleOf(detail);
+  return error instanceof GivenUp ? { kind: error.kind, detail } : troubleOf(detail);
 }
 
 function replyTrouble(message: AssistantMessage): Trouble {
@@ -211,7 +243,7 @@ async function readReply(
   options.signal.throwIfAborted();
   const controller = new AbortController();
   const cancel = () => controller.abort(options.signal.reason);
-  const give = (reason: string) => controller.abort(new TimeLimit(reason));
+  const give = (detail: string, kind: TroubleKind = "timeout") => controller.abort(new GivenUp(kind, detail));
   options.signal.addEventListener("abort", cancel, { once: true });
   const total = setTimeout(() => give(`no reply within ${maxTimeoutMs / 1000} s`), maxTimeoutMs);
   const startIdle = () => setTimeout(() => give(`nothing received for ${idleTimeoutMs / 1000} s`), idleTimeoutMs);
@@ -226,7 +258,11 @@ async function readReply(
       idle = startIdle();
       if ("partial" in event) progress.reported = event.partial.usage;
     };
-    return await unlessAborted(drain(stream, options.onChars, onEvent), controller.signal);
+    const onChars = (chars: number) => {
+      options.onChars?.(chars);
+      if (chars > MAX_REPLY_CHARS) give(TOO_LONG, "cut");
+    };
+    return await unlessAborted(drain(stream, onChars, onEvent), controller.signal);
   } finally {
     clearTimeout(total);
     clearTimeout(idle);
@@ -236,7 +272,7 @@ async function readReply(
 
 async function drain(
   stream: ReplyStream,
-  onChars: SummarizeOptions["onChars"],
+  onChars: (chars: number) => void,
   onEvent: (event: AssistantMessageEvent) => void,
 ): Promise<AssistantMessage> {
   let chars = 0;
@@ -244,7 +280,7 @@ async function drain(
     onEvent(event);
     if (event.type !== "text_delta") continue;
     chars += event.delta.length;
-    onChars?.(chars);
+    onChars(chars);
   }
   return stream.result();
 }
