@@ -146,13 +146,19 @@ function bindModel({ model, level }: NamedModel, config: SummarizerSettings, mod
   };
 }
 
-/** The level as the model supports it. "off" is never passed on: some serialisers take it for a level. */
+/**
+ * The level as the host would set it for this model: some cannot do without thinking and get their least for `off`.
+ * "off" itself is never passed on: some serialisers take it for a level.
+ */
 function reasoningFor(
   model: Model<Api>,
   level: ContextPruneConfig["summarizerThinking"] | Level,
 ): SimpleStreamOptions["reasoning"] {
-  if (!model.reasoning || level === "default" || level === "off") return undefined;
-  const supported = level === "max" ? getSupportedThinkingLevels(model).at(-1) : clampThinkingLevel(model, level);
+  // The older host's clamp does not know `max`.
+  const supported =
+    level === "max"
+      ? getSupportedThinkingLevels(model).at(-1)
+      : clampThinkingLevel(model, level === "default" ? "off" : level);
   return supported === "off" ? undefined : supported;
 }
 
