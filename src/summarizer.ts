@@ -1,11 +1,11 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
 import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
 import { digestBatch, digestCall } from "./digest/digest.js";
-import { type ClaimCheck, claimCheck } from "./summary/claims.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
 import { faultOf, MAX_REPLY_CHARS, replyText, saysSomething, TOO_LONG } from "./summary/reply.js";
 import { splitSummary } from "./summary/split.js";
 import { type Trouble, type TroubleKind, troubleOf } from "./summary/trouble.js";
+import { type FindUnsupported, unsupportedClaims } from "./summary/unsupported-claims.js";
 import { cleanSummary } from "./text/clean.js";
 import { textOf } from "./transcript/messages.js";
 import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
@@ -83,7 +83,7 @@ export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOpt
     const request = buildSummaryRequest(part, options.model.maxInputTokens);
     const reply = await runSummarization(request, options);
     if (!reply) return null;
-    parts.push({ batch: part, text: reply.summaryText, aliens: claimCheck(part, request.text) });
+    parts.push({ batch: part, text: reply.summaryText, unsupported: unsupportedClaims(part, request.text) });
     usage.inputTokens += reply.usage.inputTokens;
     usage.outputTokens += reply.usage.outputTokens;
     usage.cost += reply.usage.cost;
@@ -100,7 +100,7 @@ export async function summarizeRange(summaries: readonly string[], options: Summ
   const reply = await runSummarization(request, options);
   if (!reply) return null;
   const joined = summaries.join("\n");
-  const check = claimCheck({ assistantText: joined, toolCalls: [] }, request.text);
+  const check = unsupportedClaims({ assistantText: joined, toolCalls: [] }, request.text);
   const isShorter = reply.summaryText.length < joined.length;
   if (isShorter && saysSomething(reply.summaryText) && check(reply.summaryText).length === 0) return reply.summaryText;
   options.onTrouble({
@@ -171,7 +171,7 @@ class GivenUp extends Error {
 interface Part {
   batch: CapturedBatch;
   text: string;
-  aliens: ClaimCheck;
+  unsupported: FindUnsupported;
 }
 
 /** A result whose text only says that there is an image, as a digest's line does. */
@@ -184,7 +184,7 @@ function isImageOnly({ resultImages, resultText }: CapturedToolCall): boolean {
  * nothing or is given twice, and for what was not sent.
  */
 function joinParts(batch: CapturedBatch, parts: readonly Part[], model: string, usage: SummaryUsage): BatchSummary {
-  const isUsable = ({ aliens }: Part, text: string) => saysSomething(text) && aliens(text).length === 0;
+  const isUsable = ({ unsupported }: Part, text: string) => saysSomething(text) && unsupported(text).length === 0;
   const [only] = parts;
   if (parts.length === 1 && only && !splitSummary(only.text, only.batch.toolCalls.length)) {
     if (!isUsable(only, only.text)) return { ...digestSummary(batch), usage };

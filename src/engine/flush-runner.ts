@@ -1,4 +1,4 @@
-/** Runs the flushes of one session, one at a time, beside the agent, and makes summaries ahead of them. */
+/** Runs the flushes of one session, one at a time, beside the agent, and prefetches their summaries. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { describeCall } from "../digest/describe.js";
@@ -27,7 +27,7 @@ import { taggedText, withoutTagged } from "../transcript/tags.js";
 import type { CapturedBatch, ChainRange, ContextPruneConfig, FlushReason } from "../types.js";
 import type { SessionState } from "./session-state.js";
 import { type Attempt, SummarizerPolicy } from "./summarizer-policy.js";
-import { SummaryDesk } from "./summary-queue.js";
+import { SummaryQueue } from "./summary-queue.js";
 
 /** What the runner tells. */
 export interface FlushListener {
@@ -81,7 +81,7 @@ export class FlushRunner {
   /** The user has ended the flush that is running. */
   private cancelled = false;
   private toldMissing: string | undefined;
-  private readonly desk = new SummaryDesk();
+  private readonly queue = new SummaryQueue();
   private readonly policy: SummarizerPolicy;
 
   constructor(
@@ -114,24 +114,24 @@ export class FlushRunner {
     return flight.done;
   }
 
-  /** Has the summaries of `pending` made now, so that the flush that is to come finds them ready. */
+  /** Prefetches the summaries of `pending`, so that the flush that is to come finds them ready. */
   makeAhead({ pending, choice, config }: Pick<FlushRequest, "pending" | "choice" | "config">): void {
     // What is not asked for now is asked for by the flush; a model in trouble would only be counted as failing twice.
     if (choice.kind !== "model" || !this.policy.isAvailable(choice.models)) return;
     for (const batch of batchesToSummarize(pending, this.state.indexer, config)) {
-      if (!this.desk.hasBeenAsked(batch)) void this.summarize(batch, choice.models, config);
+      if (!this.queue.hasBeenAsked(batch)) void this.summarize(batch, choice.models, config);
     }
   }
 
   /** The batches whose summary has not been asked for yet. */
   unasked(pending: readonly CapturedBatch[]): CapturedBatch[] {
-    return pending.filter((batch) => !this.desk.hasBeenAsked(batch));
+    return pending.filter((batch) => !this.queue.hasBeenAsked(batch));
   }
 
   /** Models that were given up get another chance: the user has asked for it or changed a setting. */
   forgive(): void {
     this.policy.forgive();
-    this.desk.forgetFailed();
+    this.queue.forgetFailed();
   }
 
   /** Waits for the flush that is running, at most `limitMs` and not longer than `signal` allows. */
@@ -149,13 +149,13 @@ export class FlushRunner {
   /** Ends the calls of the flush that is running; what was finished is kept. */
   cancel(): void {
     this.cancelled = this.running;
-    this.desk.cancel("cancelled");
+    this.queue.cancel("cancelled");
   }
 
   /** Gives up the flush that is running; what it would still append is dropped. */
   close(): void {
     this.closed = true;
-    this.desk.cancel("the session ended");
+    this.queue.cancel("the session ended");
     this.flight = undefined;
   }
 
@@ -202,7 +202,7 @@ export class FlushRunner {
         fuse: models && ((summaries) => this.fuse(summaries, models, config)),
       },
     });
-    this.desk.forget(work);
+    this.queue.forget(work);
     return prepared;
   }
 
@@ -235,7 +235,7 @@ export class FlushRunner {
     if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
-    tell("running", 0);
+    if (this.queue.hasBeenAsked(batch)) tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
     const made = choice.kind === "model" ? await this.summarize(batch, choice.models, config, onChars) : null;
     const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
@@ -249,16 +249,17 @@ export class FlushRunner {
     config: ContextPruneConfig,
     onChars?: (chars: number) => void,
   ): Promise<BatchSummary | null> {
-    return this.desk.summary(batch, config.summarizerConcurrency, (signal) =>
-      this.ask(models, config, signal, onChars, (options) =>
+    return this.queue.summary(batch, config.summarizerConcurrency, (signal) => {
+      onChars?.(0);
+      return this.ask(models, config, signal, onChars, (options) =>
         summarizeBatch(config.protectTags ? withoutTags(batch) : batch, options),
-      ),
-    );
+      );
+    });
   }
 
   private fuse(summaries: readonly string[], models: ModelChoice, config: ContextPruneConfig): Promise<string | null> {
     if (this.cancelled) return Promise.resolve(null);
-    return this.desk.inTurn(config.summarizerConcurrency, (signal) =>
+    return this.queue.inTurn(config.summarizerConcurrency, (signal) =>
       this.ask(models, config, signal, undefined, (options) => summarizeRange(summaries, options)),
     );
   }

@@ -2,11 +2,11 @@
 import { describe, expect, test } from "bun:test";
 import { cleanSummary, escapeTags } from "../text/clean.js";
 import type { CapturedToolCall } from "../types.js";
-import { claimCheck } from "./claims.js";
 import { buildRangeRequest, buildSummaryRequest } from "./prompt.js";
 import { faultOf, replyText, saysSomething } from "./reply.js";
 import { splitSummary } from "./split.js";
 import { troubleOf } from "./trouble.js";
+import { unsupportedClaims } from "./unsupported-claims.js";
 
 const call = (resultText: string): CapturedToolCall => ({
   ...{ occurrenceKey: "c1@2", toolCallId: "c1", toolName: "bash", args: { command: "x" }, resultText },
@@ -14,12 +14,12 @@ const call = (resultText: string): CapturedToolCall => ({
 });
 const batchOf = (text: string) => ({ turnIndex: 0, timestamp: 1, assistantText: "", toolCalls: [call(text)] });
 
-const SMALL = claimCheck(batchOf("a/b 123"));
+const SMALL = unsupportedClaims(batchOf("a/b 123"));
 const REQUEST = buildSummaryRequest(batchOf("a/b 123"), 10_000);
 
 const READERS: readonly [string, (text: string) => unknown][] = [
   ["the check of claims", (text) => SMALL(text)],
-  ["the check of claims, the output as hostile", (text) => claimCheck(batchOf(text))(text.slice(0, 200))],
+  ["the check of claims, the output as hostile", (text) => unsupportedClaims(batchOf(text))(text.slice(0, 200))],
   ["splitting", (text) => splitSummary(text, 3)],
   ["reading a reply", (text) => replyText(text)],
   ["judging a reply", (text) => faultOf(text, REQUEST)],
@@ -98,7 +98,7 @@ describe.each(READERS)("%s takes time in proportion to the text", (_name, read) 
 test("many figures and paths in a reply to a long output take no more than the work that is set apart", () => {
   const output = Array.from({ length: 200_000 }, (_, i) => `${i} a${i}/b`).join("\n");
   const reply = Array.from({ length: 9_000 }, (_, i) => `9${i}77 q${i}/z.ts`).join(" ");
-  const check = claimCheck(batchOf(output));
+  const check = unsupportedClaims(batchOf(output));
   expect(check(reply.slice(0, 50_000)).length).toBeGreaterThan(1_000);
   const startedAt = performance.now();
   // The work is used up by now: nothing more is searched.

@@ -20,13 +20,16 @@ const MAX_SEARCHED_CHARS = 500_000_000;
 const MAX_ARGUMENT_DEPTH = 50;
 
 /** The paths and numbers of a text that stand nowhere in what it was made from, in their order. */
-export type ClaimCheck = (summary: string) => string[];
+export type FindUnsupported = (summary: string) => string[];
 
 /**
  * Made once for a batch, whose outputs may be long. What has not been found once its work is used up is unsupported.
  * @param shown what the summariser was shown, which may hold figures of its own
  */
-export function claimCheck(batch: Pick<CapturedBatch, "assistantText" | "toolCalls">, shown = ""): ClaimCheck {
+export function unsupportedClaims(
+  batch: Pick<CapturedBatch, "assistantText" | "toolCalls">,
+  shown = "",
+): FindUnsupported {
   const known = [shown, batch.assistantText, ...batch.toolCalls.map(knownText)].join("\n");
   const plain = lazily(() => withoutSeparators(known));
   const slashed = lazily(() => withSlashes(known));
