@@ -43,6 +43,7 @@ describe("a reply is a summary where it", () => {
     ["marks one of them", "[1] ok"],
     ["marks them in bold", "**[1]** fine"],
     ["has a word of theirs without a mark", "It exports createApp."],
+    ["lists names as code has them", "- exports renderPage() and DEFAULT_PORT"],
     ["names their tool or their file", "Both were read; app has one function."],
     ["is in letters that cannot be compared", "两个文件都很短。"],
     ["stands behind thinking", "<think>Port 99999?</think>\n- exports createApp() and DEFAULT_PORT"],
@@ -83,6 +84,7 @@ describe("a reply is none where it", () => {
     ["is a page", "<html><body>502 Bad Gateway: app</body></html>", "refused"],
     ["is a call", `<tool_call>{"name":"read","arguments":{"path":"x"}}</tool_call>`, "refused"],
     ["announces one", "Let me check.", "refused"],
+    ["lists nothing of theirs", "- It is a nice day.\n- Birds sing.", "refused"],
     ["has no end", `[1] ${"x".repeat(MAX_REPLY_CHARS)}`, "cut"],
   ])("%s", (_what, reply, kind) => {
     expect(fault(reply)).toBe(kind);

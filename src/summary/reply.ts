@@ -34,6 +34,8 @@ const EXCUSE = new RegExp(
 /** What a model writes where it has nothing to say. */
 const NOTHING =
   /^(?:n\/?a|none|null|nil|undefined|unknown|nothing|empty|no (?:summary|content|output|results?|data|text|information)(?: (?:is )?(?:available|provided|given|shown))?)\W*$/i;
+/** A list item with a name as code has them, in the form that was asked for: paths and numbers in it are checked elsewhere. */
+const NAMING_ITEM = /^[ \t]{0,8}[-*] .{0,400}?(?:[a-z][A-Z]|\w\(|[A-Za-z]_[A-Za-z]|\w\.[a-z])/m;
 /** Words that tell what a text is about. */
 const WORD = /[A-Za-z0-9_]{3,}/g;
 
@@ -78,8 +80,8 @@ function isBlankUntil(text: string, at: number, step: 1 | -1, limit = 0): boolea
 
 /**
  * Why a reply is no summary of what was asked, or `undefined` where it is one. A summary says something in letters, is
- * of bounded length, declines nothing, and is about what was shown: it marks the calls as it was asked to, or has a word
- * in common with them that the instructions lack.
+ * of bounded length, declines nothing, and is about what was shown: it marks the calls as it was asked to, lists names, or
+ * has a word in common with them that the instructions lack.
  */
 export function faultOf(text: string, request: SummaryRequest): Trouble | undefined {
   if (text.length > MAX_REPLY_CHARS) return { kind: "cut", detail: TOO_LONG };
@@ -88,7 +90,9 @@ export function faultOf(text: string, request: SummaryRequest): Trouble | undefi
   const quoted = oneLine(text, 80);
   if (sections.every(({ body }) => isExcuse(body))) return { kind: "refused", detail: `no summary, but: ${quoted}` };
   if (sections.some(({ mark }) => mark && request.text.includes(`[${mark}] tool: `))) return undefined;
-  return sharesWord(text, request) ? undefined : { kind: "refused", detail: `no word on the calls: ${quoted}` };
+  return NAMING_ITEM.test(text) || sharesWord(text, request)
+    ? undefined
+    : { kind: "refused", detail: `no word on the calls: ${quoted}` };
 }
 
 /** Whether a section can stand in for an output: it has letters, declines nothing, and does not say that it is empty. */

@@ -41,14 +41,18 @@ export function unsupportedClaims(
     searched += (at < 0 ? text.length : at) + part.length;
     return at >= 0;
   };
-  const isWord = (word: string) => holds(slashed(), word);
-  const isKnownPath = (path: string) =>
-    holds(known, path) ||
-    (path.length <= MAX_PATH_CHARS && partsOf(path).every((p) => isWord(p) || joins(p, places(), holds)));
-  const isKnownNumber = (number: string) =>
-    holds(known, number) ||
-    holds(plain(), withoutSeparators(number)) ||
-    (/[,_]/.test(number) && number.split(/[,_]/).every((part) => isSmall(part) || holds(plain(), part)));
+  const isWord = remembered((word) => holds(slashed(), word));
+  const isKnownPath = remembered(
+    (path) =>
+      holds(known, path) ||
+      (path.length <= MAX_PATH_CHARS && partsOf(path).every((p) => isWord(p) || joins(p, places(), holds))),
+  );
+  const isKnownNumber = remembered(
+    (number) =>
+      holds(known, number) ||
+      holds(plain(), withoutSeparators(number)) ||
+      (/[,_]/.test(number) && number.split(/[,_]/).every((part) => isSmall(part) || holds(plain(), part))),
+  );
   return (summary) => {
     const paths: string[] = [];
     const rest = summary.replace(PATH, (word) => {
@@ -138,6 +142,16 @@ function withoutSeparators(text: string): string {
 
 function withSlashes(text: string): string {
   return text.replace(/[\\/]+/g, "/");
+}
+
+/** Replies name the same things again and again. */
+function remembered(judge: (text: string) => boolean): (text: string) => boolean {
+  const known = new Map<string, boolean>();
+  return (text) => {
+    const verdict = known.get(text) ?? judge(text);
+    known.set(text, verdict);
+    return verdict;
+  };
 }
 
 function lazily<T>(make: () => T): () => T {
