@@ -232,6 +232,25 @@ const LEVELS = ["default", "off", "minimal", "low", "medium", "high", "xhigh"] a
 const NO_THINKING = /disabled|"none"|"off"|thinkingBudget":0|enable_thinking":false|"thinking":false|"effort":null/;
 const JWT = `x.${btoa(JSON.stringify({ "https://api.openai.com/auth": { chatgpt_account_id: "a" } }))}.y`;
 
+/** What the host would put on the wire, or `undefined` where it does not come to that. */
+async function payloadOf(
+  ai: PiAi,
+  one: Model<Api>,
+  summarizerThinking: Choice["summarizerThinking"],
+): Promise<string | undefined> {
+  const { options } = await send({ summarizerThinking }, one);
+  let seen: string | undefined;
+  const onPayload = (payload: unknown) => {
+    seen = JSON.stringify(payload, (key, value) =>
+      ["abortSignal", "cacheRetention"].includes(key) ? undefined : value,
+    );
+    throw new Error("seen");
+  };
+  const context = { systemPrompt: "s", messages: [{ role: "user", content: "t", timestamp: 1 }] };
+  await ai.completeSimple(one, context, { ...options, apiKey: JWT, maxRetries: 0, onPayload }).catch(() => {});
+  return seen;
+}
+
 for (const host of HOSTS) {
   describe(`the built-in models of the ${host} host`, () => {
     let ai: PiAi;
@@ -267,6 +286,17 @@ for (const host of HOSTS) {
       );
     });
 
+    test("have room for an answer beside their thinking", async () => {
+      const wrong: string[] = [];
+      for (const one of known.filter(({ reasoning, maxTokens }) => reasoning && maxTokens > 40_000)) {
+        const sent = await payloadOf(ai, one, "high");
+        const budget = /"(?:budget_tokens|thinkingBudget)":(\d+)/.exec(sent ?? "")?.[1];
+        const most = /"(?:max_tokens|maxOutputTokens)":(\d+)/.exec(sent ?? "")?.[1];
+        if (budget && most && Number(budget) >= Number(most)) wrong.push(`${one.provider}/${one.id} ${budget} ${most}`);
+      }
+      expect(wrong).toEqual([]);
+    });
+
     test("that cannot do without thinking are not told to by any serialiser", async () => {
       const only = known.filter((one) => one.reasoning && !ai.getSupportedThinkingLevels(one).includes("off"));
       // One of each API and set of levels: the payload hangs on nothing else.
@@ -276,19 +306,7 @@ for (const host of HOSTS) {
       const wrong: string[] = [];
       for (const one of kinds.values()) {
         for (const summarizerThinking of ["default", "off"] as const) {
-          const { options } = await send({ summarizerThinking }, one);
-          const payloads: string[] = [];
-          const onPayload = (payload: unknown) => {
-            payloads.push(
-              JSON.stringify(payload, (key, value) =>
-                ["abortSignal", "cacheRetention"].includes(key) ? undefined : value,
-              ),
-            );
-            throw new Error("seen");
-          };
-          const context = { systemPrompt: "s", messages: [{ role: "user", content: "t", timestamp: 1 }] };
-          await ai.completeSimple(one, context, { ...options, apiKey: JWT, maxRetries: 0, onPayload }).catch(() => {});
-          const [payload] = payloads;
+          const payload = await payloadOf(ai, one, summarizerThinking);
           if (payload !== undefined && NO_THINKING.test(payload)) wrong.push(`${one.provider}/${one.id} ${payload}`);
         }
       }

@@ -17,8 +17,9 @@ import { nearest } from "../text/nearest.js";
 import type { ContextPruneConfig } from "../types.js";
 import type { HostSnapshot } from "./host.js";
 
-/** Tokens that an answer may take; thinking counts among them with some providers. */
+/** Tokens that an answer may take, and one with thinking, which counts among them with some providers. */
 const MAX_ANSWER_TOKENS = 16_384;
+const MAX_THINKING_ANSWER_TOKENS = 49_152;
 /** Share of a small window that is left for the answer at most. */
 const MAX_ANSWER_SHARE = 0.3;
 
@@ -129,8 +130,9 @@ function missing(reason: string): SummarizerChoice {
 function bindModel({ model, level }: NamedModel, config: SummarizerSettings, models: ModelRegistry): SummaryModel {
   const window = model.contextWindow > 0 ? model.contextWindow : USUAL_WINDOW;
   const share = Math.floor(window * MAX_ANSWER_SHARE);
-  const answerTokens = Math.max(256, Math.min(model.maxTokens || MAX_ANSWER_TOKENS, MAX_ANSWER_TOKENS, share));
   const reasoning = reasoningFor(model, level ?? config.summarizerThinking);
+  const most = reasoning === undefined ? MAX_ANSWER_TOKENS : MAX_THINKING_ANSWER_TOKENS;
+  const answerTokens = Math.max(256, Math.min(model.maxTokens || most, most, share));
   return {
     name: `${model.provider}/${model.id}`,
     maxInputTokens: Math.max(1_000, window - answerTokens),
