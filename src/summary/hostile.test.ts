@@ -108,3 +108,11 @@ test("many figures and paths in a reply to a long output take no more than the w
   expect(check(reply.slice(50_000, 100_000)).length).toBeGreaterThan(1_000);
   expect(performance.now() - startedAt).toBeLessThan(2_000);
 });
+
+test("arguments that are nested very deep stand in no one's way", () => {
+  let args: Record<string, unknown> = {};
+  for (let i = 0; i < 200_000; i++) args = { a: args };
+  const deep = { ...batchOf("output"), toolCalls: [{ ...call("output"), args }] };
+  expect(buildSummaryRequest(deep, 10_000).text).toContain("<output>\noutput\n</output>");
+  expect(unsupportedClaims(deep)("see made/up.ts")).toEqual(["made/up.ts"]);
+});

@@ -103,9 +103,18 @@ function headOf(call: CapturedToolCall): string {
   const images =
     call.resultImages > 0 ? `\nThe result also holds images, which are not shown: ${call.resultImages}.` : "";
   const head = `tool: ${oneLine(call.toolName, 80)}
-arguments: ${fitText(escapeTags(JSON.stringify(call.args ?? {}, cutString)), MAX_ARGUMENT_TOKENS)}
+arguments: ${fitText(escapeTags(argumentsOf(call)), MAX_ARGUMENT_TOKENS)}
 outcome: ${describeOutcome(call)}${images}`;
   return escapeTags(head);
+}
+
+/** As JSON, which cannot be had of what is nested thousands deep. */
+function argumentsOf({ args }: CapturedToolCall): string {
+  try {
+    return JSON.stringify(args ?? {}, cutString);
+  } catch {
+    return "{}";
+  }
 }
 
 /** Each long string by itself, so that a short one behind it, a path say, is seen. */
