@@ -1,29 +1,24 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
-import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
+import type { AssistantMessage, Usage } from "@mariozechner/pi-ai";
 import { digestBatch, digestCall } from "./digest/digest.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
-import { faultOf, MAX_REPLY_CHARS, replyText, saysSomething, TOO_LONG } from "./summary/reply.js";
+import { faultOf, replyText, saysSomething } from "./summary/reply.js";
 import { splitSummary } from "./summary/split.js";
-import { type Trouble, type TroubleKind, troubleOf } from "./summary/trouble.js";
+import {
+  type CallProgress,
+  GivenUp,
+  NO_USAGE,
+  type ReadOptions,
+  readReply,
+  type SummaryModel,
+} from "./summary/stream.js";
+import { type Trouble, troubleOf } from "./summary/trouble.js";
 import { type FindUnsupported, unsupportedClaims } from "./summary/unsupported-claims.js";
 import { cleanSummary } from "./text/clean.js";
 import { textOf } from "./transcript/messages.js";
 import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
 
-/** The part of a host's event stream that is used. */
-export interface ReplyStream extends AsyncIterable<AssistantMessageEvent> {
-  result(): Promise<AssistantMessage>;
-}
-
-/** A model to summarise with, bound to its credentials by the host. */
-export interface SummaryModel {
-  /** `provider/id`. */
-  name: string;
-  /** Tokens that a request may have so that it fits the model's window with room for the answer. */
-  maxInputTokens: number;
-  /** Opens the reply stream. May reject; provider trouble usually resolves with a `stopReason` instead. */
-  open(request: SummaryRequest, signal: AbortSignal): Promise<ReplyStream>;
-}
+export type { ReplyStream, SummaryModel } from "./summary/stream.js";
 
 /** The configured model, and the session's own where that is another one. */
 export interface ModelChoice {
@@ -32,18 +27,11 @@ export interface ModelChoice {
 }
 
 /** How one call of the summariser is run. */
-export interface SummarizeOptions {
-  model: SummaryModel;
-  /** Ends the call at once. */
-  signal: AbortSignal;
-  idleTimeoutMs: number;
-  maxTimeoutMs: number;
+export interface SummarizeOptions extends ReadOptions {
   /** Told of every call that was sent, failed ones too, with what had been reported by its end. */
   onUsage(call: SummarizerCall): void;
   /** Told why a call gave no summary. */
   onTrouble(trouble: Trouble): void;
-  /** Told how many characters of text the call has given so far. */
-  onChars?(chars: number): void;
 }
 
 /** One call that was sent to a provider. */
@@ -142,31 +130,6 @@ export async function runSummarization(
 /** Characters of text beside an image from which there is something to summarise. */
 const MIN_IMAGE_TEXT_CHARS = 200;
 
-/** What is known of a call before it has ended. */
-interface CallProgress {
-  sent: boolean;
-  reported: Usage;
-}
-
-const NO_USAGE: Usage = {
-  input: 0,
-  output: 0,
-  cacheRead: 0,
-  cacheWrite: 0,
-  totalTokens: 0,
-  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
-};
-
-/** The call was given up: a time limit has passed, or the reply does not end. */
-class GivenUp extends Error {
-  constructor(
-    readonly kind: TroubleKind,
-    detail: string,
-  ) {
-    super(detail);
-  }
-}
-
 /** One request's share of a batch, with what it was answered. */
 interface Part {
   batch: CapturedBatch;
@@ -231,66 +194,4 @@ function tellUsage(reported: Usage, ok: boolean, { model, onUsage }: SummarizeOp
 /** A figure that a provider of some extension may have left out. */
 function known(figure: number): number {
   return Number.isFinite(figure) ? figure : 0;
-}
-
-/** Reads a stream to its end within both timeouts, also one that never speaks, drips for ever or ends without a word. */
-async function readReply(
-  request: SummaryRequest,
-  options: SummarizeOptions,
-  progress: CallProgress,
-): Promise<AssistantMessage> {
-  const { model, idleTimeoutMs, maxTimeoutMs } = options;
-  options.signal.throwIfAborted();
-  const controller = new AbortController();
-  const cancel = () => controller.abort(options.signal.reason);
-  const give = (detail: string, kind: TroubleKind = "timeout") => controller.abort(new GivenUp(kind, detail));
-  options.signal.addEventListener("abort", cancel, { once: true });
-  const total = setTimeout(() => give(`no reply within ${maxTimeoutMs / 1000} s`), maxTimeoutMs);
-  const startIdle = () => setTimeout(() => give(`nothing received for ${idleTimeoutMs / 1000} s`), idleTimeoutMs);
-  let idle = startIdle();
-  try {
-    const stream = await unlessAborted(model.open(request, controller.signal), controller.signal);
-    progress.sent = true;
-    const onEvent = (event: AssistantMessageEvent) => {
-      // A stream may go on after it was given up.
-      if (controller.signal.aborted) return;
-      clearTimeout(idle);
-      idle = startIdle();
-      if ("partial" in event) progress.reported = event.partial.usage;
-    };
-    const onChars = (chars: number) => {
-      options.onChars?.(chars);
-      if (chars > MAX_REPLY_CHARS) give(TOO_LONG, "cut");
-    };
-    return await unlessAborted(drain(stream, onChars, onEvent), controller.signal);
-  } finally {
-    clearTimeout(total);
-    clearTimeout(idle);
-    options.signal.removeEventListener("abort", cancel);
-  }
-}
-
-async function drain(
-  stream: ReplyStream,
-  onChars: (chars: number) => void,
-  onEvent: (event: AssistantMessageEvent) => void,
-): Promise<AssistantMessage> {
-  let chars = 0;
-  for await (const event of stream) {
-    onEvent(event);
-    if (event.type !== "text_delta") continue;
-    chars += event.delta.length;
-    onChars(chars);
-  }
-  return stream.result();
-}
-
-/** `promise`, or a rejection as soon as `signal` is aborted; a late outcome of `promise` is ignored. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener("abort", abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }
