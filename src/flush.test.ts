@@ -27,7 +27,7 @@ import {
   type ResultContent,
 } from "./types.js";
 
-const CONFIG = { ...DEFAULT_CONFIG, minBatchChars: 0, summarizerConcurrency: 1 };
+const CONFIG = { ...DEFAULT_CONFIG, minBatchChars: 0 };
 const CHAINS = { chains: { messages: [], isProtected: () => false }, isRecovery: () => false };
 /** Nothing has changed while the summaries were made. */
 const UNCHANGED = { isCurrent: () => true, isCurrentRange: () => true, now: 0 };
@@ -777,39 +777,27 @@ describe("closed chains", () => {
   });
 });
 
-describe("summarizerConcurrency", () => {
-  /** Runs a flush of six batches and gives the most calls that ran at once. */
-  async function mostAtOnce(summarizerConcurrency: number): Promise<{ most: number; order: string[] }> {
-    let running = 0;
-    let most = 0;
-    const order: string[] = [];
-    const summarize: Summarize = async (captured) => {
-      running += 1;
-      most = Math.max(most, running);
-      order.push(captured.toolCalls[0]?.toolCallId ?? "");
-      await new Promise((resolve) => setTimeout(resolve, 1));
-      running -= 1;
+test("all summaries are asked for at once, oldest first; their queue says how many run", async () => {
+  const order: (string | undefined)[] = [];
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const session = new Session();
+  const flushed = session.flush(
+    ["c1", "c2", "c3"].map((id) => batch(call(id))),
+    async (captured) => {
+      order.push(captured.toolCalls[0]?.toolCallId);
+      await held;
       return SHORT(captured);
-    };
-    const session = new Session();
-    const ids = ["c1", "c2", "c3", "c4", "c5", "c6"];
-    await session.flush(
-      ids.map((id) => batch(call(id))),
-      summarize,
-      { summarizerConcurrency },
-    );
-    expect(ids.map((id) => session.stub(`${id}@${id.slice(1)}`)?.split("\n")[1])).toEqual(
-      ids.map((id) => `about ${id}`),
-    );
-    return { most, order };
-  }
-
-  test("1 means never two calls at once, oldest first", async () => {
-    expect(await mostAtOnce(1)).toEqual({ most: 1, order: ["c1", "c2", "c3", "c4", "c5", "c6"] });
-  });
-
-  test("is reached and not exceeded", async () => {
-    expect((await mostAtOnce(3)).most).toBe(3);
-    expect((await mostAtOnce(16)).most).toBe(6);
-  });
+    },
+  );
+  expect(order).toEqual(["c1", "c2", "c3"]);
+  release();
+  await flushed;
+  expect(["c1@1", "c2@2", "c3@3"].map((key) => session.stub(key)?.split("\n")[1])).toEqual([
+    "about c1",
+    "about c2",
+    "about c3",
+  ]);
 });

@@ -32,7 +32,7 @@ import {
   type FrontierEntryData,
 } from "./types.js";
 
-/** Makes the summary of a batch, or gives `null` to leave it for the next flush. */
+/** Makes the summary of a batch in its turn, or gives `null` to leave it for the next flush. All are asked for at once. */
 export type Summarize = (batch: CapturedBatch) => Promise<BatchSummary | null>;
 
 /** A flush whose summaries are made and whose entries are yet to be appended. */
@@ -81,7 +81,6 @@ export async function prepareFlush(
       ContextPruneConfig,
       | "dedupByContentHash"
       | "minBatchChars"
-      | "summarizerConcurrency"
       | "chainCompression"
       | "condenseArgs"
       | "purgeErrors"
@@ -99,10 +98,8 @@ export async function prepareFlush(
     verdict: judgeSize(item, config),
   }));
   const work = prepared.filter((item) => item.verdict === undefined);
-  const summaries = new Map<object, BatchSummary | null>();
-  await eachLimited(work, config.summarizerConcurrency, async (item) => {
-    summaries.set(item, await deps.summarize(withoutRepeats(item)));
-  });
+  const made = await Promise.all(work.map((item) => deps.summarize(withoutRepeats(item))));
+  const summaries = new Map<object, BatchSummary | null>(work.map((item, i) => [item, made[i] ?? null]));
   const judged = prepared.map((item) => ({
     ...item,
     verdict: item.verdict ?? judge(item, summaries.get(item) ?? null, config),
@@ -305,13 +302,4 @@ function outcomeOf(report: FlushReport): FlushOutcome {
   if (report.condensed + report.chains > 0) return "summarized";
   if (report.oversized > 0) return "skipped-oversized";
   return report.duplicates > 0 ? "skipped-deduped" : "skipped-trivial";
-}
-
-/** Runs `task` over `items`, at most `limit` at once. */
-async function eachLimited<T>(items: readonly T[], limit: number, task: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  const worker = async () => {
-    for (const item of queue) await task(item);
-  };
-  await Promise.all(Array.from({ length: Math.max(1, Math.min(limit, items.length)) }, worker));
 }

@@ -49,7 +49,7 @@ export function createQueryTool(access: StateAccess): ToolDefinition<typeof Para
     description: QUERY_TOOL_DESCRIPTION,
     promptSnippet: "Return the original output of condensed tool calls by their refs (t12)",
     parameters: Parameters,
-    async execute(_toolCallId, params) {
+    async execute(_toolCallId, params, signal) {
       const state = access();
       if (!state) throw new Error("The session has been replaced; its condensed output is out of reach here.");
       const names = [...new Set(params.toolCallIds)];
@@ -57,19 +57,24 @@ export function createQueryTool(access: StateAccess): ToolDefinition<typeof Para
       const outputs = recoveries.flatMap((recovery) => (recovery.kind === "found" ? recovery.outputs : []));
       const problems = recoveries.flatMap((recovery) => (recovery.kind === "missing" ? [recovery.message] : []));
       if (outputs.length === 0) throw new Error(problems.join("\n"));
-      const content = outputs.flatMap((output) => answer(output, params, outputs.length));
+      const content: (TextContent | ImageContent)[] = [];
+      for (const output of outputs) content.push(...(await answer(output, params, { share: outputs.length, signal })));
       if (problems.length > 0) content.push(text(problems.join("\n")));
       return { content, details: { refs: outputs.map((output) => output.name) } };
     },
   };
 }
 
-function answer(found: RecoveredOutput, params: QueryParameters, share: number): (TextContent | ImageContent)[] {
+async function answer(
+  found: RecoveredOutput,
+  params: QueryParameters,
+  { share, signal }: { share: number; signal: AbortSignal | undefined },
+): Promise<(TextContent | ImageContent)[]> {
   const output = params.args ? withArguments(found) : found;
   const { record, name } = output;
   const what = params.args ? ", arguments" : record.isError ? ", error" : "";
   const title = `${name}: ${describeCall(record.toolName, record.args)}${what}`;
-  if (params.pattern !== undefined) return [text(matches(output, title, params.pattern))];
+  if (params.pattern !== undefined) return [text(await matches(output, title, params.pattern, signal))];
   const page = pageOf(output.text, { offset: params.offset, limit: params.limit, share });
   const range = `characters ${grouped(page.start)} to ${grouped(page.end)} of ${grouped(page.total)}`;
   const next = page.end < page.total ? `; next page: offset ${page.end}` : "";
@@ -95,8 +100,13 @@ function withArguments(found: RecoveredOutput): RecoveredOutput {
   return { ...found, text, images: [], others: [], note: undefined };
 }
 
-function matches(output: RecoveredOutput, title: string, pattern: string): string {
-  const { body, count, shown, asText } = matchesOf(output.text, pattern);
+async function matches(
+  output: RecoveredOutput,
+  title: string,
+  pattern: string,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const { body, count, shown, asText } = await matchesOf(output.text, pattern, signal);
   const total = `${grouped(output.text.length)} characters in all`;
   const cut = shown < count ? `, the first ${grouped(shown)} shown` : "";
   const header = `[${title}; ${total}; lines that match ${pattern}${asText ? ", taken as plain text" : ""}: ${grouped(count)}${cut}]`;

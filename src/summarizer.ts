@@ -1,27 +1,24 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
-import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
+import type { AssistantMessage, Usage } from "@mariozechner/pi-ai";
 import { digestBatch, digestCall } from "./digest/digest.js";
-import { type ClaimCheck, claimCheck } from "./summary/claims.js";
 import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
+import { faultOf, replyText, saysSomething } from "./summary/reply.js";
 import { splitSummary } from "./summary/split.js";
+import {
+  type CallProgress,
+  GivenUp,
+  NO_USAGE,
+  type ReadOptions,
+  readReply,
+  type SummaryModel,
+} from "./summary/stream.js";
 import { type Trouble, troubleOf } from "./summary/trouble.js";
+import { type FindUnsupported, unsupportedClaims } from "./summary/unsupported-claims.js";
+import { cleanSummary } from "./text/clean.js";
 import { textOf } from "./transcript/messages.js";
-import type { CapturedBatch, SummaryUsage } from "./types.js";
+import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
 
-/** The part of a host's event stream that is used. */
-export interface ReplyStream extends AsyncIterable<AssistantMessageEvent> {
-  result(): Promise<AssistantMessage>;
-}
-
-/** A model to summarise with, bound to its credentials by the host. */
-export interface SummaryModel {
-  /** `provider/id`. */
-  name: string;
-  /** Tokens that a request may have so that it fits the model's window with room for the answer. */
-  maxInputTokens: number;
-  /** Opens the reply stream. May reject; provider trouble usually resolves with a `stopReason` instead. */
-  open(request: SummaryRequest, signal: AbortSignal): Promise<ReplyStream>;
-}
+export type { ReplyStream, SummaryModel } from "./summary/stream.js";
 
 /** The configured model, and the session's own where that is another one. */
 export interface ModelChoice {
@@ -30,18 +27,11 @@ export interface ModelChoice {
 }
 
 /** How one call of the summariser is run. */
-export interface SummarizeOptions {
-  model: SummaryModel;
-  /** Ends the call at once. */
-  signal: AbortSignal;
-  idleTimeoutMs: number;
-  maxTimeoutMs: number;
+export interface SummarizeOptions extends ReadOptions {
   /** Told of every call that was sent, failed ones too, with what had been reported by its end. */
   onUsage(call: SummarizerCall): void;
   /** Told why a call gave no summary. */
   onTrouble(trouble: Trouble): void;
-  /** Told how many characters of text the call has given so far. */
-  onChars?(chars: number): void;
 }
 
 /** One call that was sent to a provider. */
@@ -68,20 +58,25 @@ export function isUsableSummary(llmText: string, stopReason: string): boolean {
   return llmText.trim().length > 0 && stopReason !== "length";
 }
 
-/** The summary of a batch by a model, or `null` after any trouble: the batch then stays for the next flush. */
+/**
+ * The summary of a batch by a model, or `null` after any trouble: the batch then stays for the next flush. Results that
+ * hold images alone are never sent: there is nothing in them that a model could read.
+ */
 export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOptions): Promise<BatchSummary | null> {
+  const toolCalls = batch.toolCalls.filter((call) => !isImageOnly(call));
+  if (toolCalls.length === 0) return digestSummary(batch);
   const parts: Part[] = [];
   const usage: SummaryUsage = { inputTokens: 0, outputTokens: 0, cost: 0 };
-  for (const part of splitBatch(batch, options.model.maxInputTokens)) {
+  for (const part of splitBatch({ ...batch, toolCalls }, options.model.maxInputTokens)) {
     const request = buildSummaryRequest(part, options.model.maxInputTokens);
     const reply = await runSummarization(request, options);
     if (!reply) return null;
-    parts.push({ batch: part, text: reply.summaryText, aliens: claimCheck(part, request.text) });
+    parts.push({ batch: part, text: reply.summaryText, unsupported: unsupportedClaims(part, request.text) });
     usage.inputTokens += reply.usage.inputTokens;
     usage.outputTokens += reply.usage.outputTokens;
     usage.cost += reply.usage.cost;
   }
-  return joinParts(parts, options.model.name, usage);
+  return joinParts(batch, parts, options.model.name, usage);
 }
 
 /**
@@ -92,15 +87,20 @@ export async function summarizeRange(summaries: readonly string[], options: Summ
   const request = buildRangeRequest(summaries, options.model.maxInputTokens);
   const reply = await runSummarization(request, options);
   if (!reply) return null;
-  const check = claimCheck({ assistantText: summaries.join("\n"), toolCalls: [] }, request.text);
-  if (check(reply.summaryText).length === 0) return reply.summaryText;
-  options.onTrouble({ kind: "unusable", detail: "the reply names what stands nowhere in the summaries" });
+  const joined = summaries.join("\n");
+  const check = unsupportedClaims({ assistantText: joined, toolCalls: [] }, request.text);
+  const isShorter = reply.summaryText.length < joined.length;
+  if (isShorter && saysSomething(reply.summaryText) && check(reply.summaryText).length === 0) return reply.summaryText;
+  options.onTrouble({
+    kind: "unusable",
+    detail: "the reply is longer than the summaries or names what is not in them",
+  });
   return null;
 }
 
 /** The summary of a batch without any model. */
 export function digestSummary(batch: CapturedBatch): BatchSummary {
-  const texts = digestBatch(batch);
+  const texts = digestBatch(batch).map(cleanSummary);
   return { whole: texts.join("\n"), texts, model: "none" };
 }
 
@@ -118,65 +118,60 @@ export async function runSummarization(
     options.onTrouble(failureOf(error, options.signal));
     return null;
   }
-  const summaryText = textOf(message.content).trim();
-  const ok = message.stopReason === "stop" && isUsableSummary(summaryText, message.stopReason);
-  const usage = tellUsage(message.usage, ok, options);
-  if (ok) return { summaryText, usage };
-  options.onTrouble(replyTrouble(message));
+  const summaryText = cleanSummary(replyText(textOf(message.content))).trim();
+  const isWhole = message.stopReason === "stop" && isUsableSummary(summaryText, message.stopReason);
+  const trouble = isWhole ? faultOf(summaryText, request) : replyTrouble(message);
+  const usage = tellUsage(message.usage, trouble === undefined, options);
+  if (!trouble) return { summaryText, usage };
+  options.onTrouble(trouble);
   return null;
 }
 
-/** What is known of a call before it has ended. */
-interface CallProgress {
-  sent: boolean;
-  reported: Usage;
-}
-
-const NO_USAGE: Usage = {
-  input: 0,
-  output: 0,
-  cacheRead: 0,
-  cacheWrite: 0,
-  totalTokens: 0,
-  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
-};
-
-/** A time limit has passed. */
-class TimeLimit extends Error {}
+/** Characters of text beside an image from which there is something to summarise. */
+const MIN_IMAGE_TEXT_CHARS = 200;
 
 /** One request's share of a batch, with what it was answered. */
 interface Part {
   batch: CapturedBatch;
   text: string;
-  aliens: ClaimCheck;
+  unsupported: FindUnsupported;
+}
+
+/** A result whose text only says that there is an image, as a digest's line does. */
+function isImageOnly({ resultImages, resultText }: CapturedToolCall): boolean {
+  return resultImages > 0 && resultText.trim().length < MIN_IMAGE_TEXT_CHARS;
 }
 
 /**
- * Puts the parts of a batch together. A section that names paths or numbers from nowhere is made up in some part, so the
- * digest stands in for it.
+ * Puts the parts of a batch together. The digest stands in for a section that names paths or numbers from nowhere, says
+ * nothing or is given twice, and for what was not sent.
  */
-function joinParts(parts: readonly Part[], model: string, usage: SummaryUsage): BatchSummary {
-  const whole = parts.map((part) => part.text).join("\n");
+function joinParts(batch: CapturedBatch, parts: readonly Part[], model: string, usage: SummaryUsage): BatchSummary {
+  const isUsable = ({ unsupported }: Part, text: string) => saysSomething(text) && unsupported(text).length === 0;
   const [only] = parts;
   if (parts.length === 1 && only && !splitSummary(only.text, only.batch.toolCalls.length)) {
-    const { batch, text, aliens } = only;
-    return aliens(text).length > 0 ? { ...digestSummary(batch), usage } : { whole, texts: undefined, model, usage };
+    if (!isUsable(only, only.text)) return { ...digestSummary(batch), usage };
+    if (only.batch.toolCalls.length === batch.toolCalls.length)
+      return { whole: only.text, texts: undefined, model, usage };
   }
-  const texts = parts.flatMap(({ batch, text, aliens }) => {
-    const last = batch.toolCalls.length - 1;
-    const sections = splitSummary(text, last + 1) ?? batch.toolCalls.map((_, i) => (i === last ? text : ""));
-    return sections.map((section, i) => {
-      const call = batch.toolCalls[i];
-      return call && aliens(section).length > 0 ? digestCall(call) : section;
-    });
-  });
-  return { whole, texts, model, usage };
+  const sections = new Map<CapturedToolCall, string>();
+  for (const part of parts) {
+    const { toolCalls } = part.batch;
+    const last = toolCalls.length - 1;
+    const split = splitSummary(part.text, toolCalls.length) ?? toolCalls.map((_, i) => (i === last ? part.text : ""));
+    for (const [i, call] of toolCalls.entries()) {
+      const section = split[i];
+      if (section !== undefined && (section === "" || isUsable(part, section))) sections.set(call, section);
+    }
+  }
+  const texts = batch.toolCalls.map((call) => sections.get(call) ?? cleanSummary(digestCall(call)));
+  return { whole: parts.map((part) => part.text).join("\n"), texts, model, usage };
 }
 
 function failureOf(error: unknown, signal: AbortSignal): Trouble {
   const detail = error instanceof Error ? error.message : String(error);
   if (signal.aborted) return { kind: "cancelled", detail };
-  return error instanceof TimeLimit ? { kind: "timeout", detail } : troubleOf(detail);
+  return error instanceof GivenUp ? { kind: error.kind, detail } : troubleOf(detail);
 }
 
 function replyTrouble(message: AssistantMessage): Trouble {
@@ -199,62 +194,4 @@ function tellUsage(reported: Usage, ok: boolean, { model, onUsage }: SummarizeOp
 /** A figure that a provider of some extension may have left out. */
 function known(figure: number): number {
   return Number.isFinite(figure) ? figure : 0;
-}
-
-/** Reads a stream to its end within both timeouts, also one that never speaks, drips for ever or ends without a word. */
-async function readReply(
-  request: SummaryRequest,
-  options: SummarizeOptions,
-  progress: CallProgress,
-): Promise<AssistantMessage> {
-  const { model, idleTimeoutMs, maxTimeoutMs } = options;
-  options.signal.throwIfAborted();
-  const controller = new AbortController();
-  const cancel = () => controller.abort(options.signal.reason);
-  const give = (reason: string) => controller.abort(new TimeLimit(reason));
-  options.signal.addEventListener("abort", cancel, { once: true });
-  const total = setTimeout(() => give(`no reply within ${maxTimeoutMs / 1000} s`), maxTimeoutMs);
-  const startIdle = () => setTimeout(() => give(`nothing received for ${idleTimeoutMs / 1000} s`), idleTimeoutMs);
-  let idle = startIdle();
-  try {
-    const stream = await unlessAborted(model.open(request, controller.signal), controller.signal);
-    progress.sent = true;
-    const onEvent = (event: AssistantMessageEvent) => {
-      // A stream may go on after it was given up.
-      if (controller.signal.aborted) return;
-      clearTimeout(idle);
-      idle = startIdle();
-      if ("partial" in event) progress.reported = event.partial.usage;
-    };
-    return await unlessAborted(drain(stream, options.onChars, onEvent), controller.signal);
-  } finally {
-    clearTimeout(total);
-    clearTimeout(idle);
-    options.signal.removeEventListener("abort", cancel);
-  }
-}
-
-async function drain(
-  stream: ReplyStream,
-  onChars: SummarizeOptions["onChars"],
-  onEvent: (event: AssistantMessageEvent) => void,
-): Promise<AssistantMessage> {
-  let chars = 0;
-  for await (const event of stream) {
-    onEvent(event);
-    if (event.type !== "text_delta") continue;
-    chars += event.delta.length;
-    onChars?.(chars);
-  }
-  return stream.result();
-}
-
-/** `promise`, or a rejection as soon as `signal` is aborted; a late outcome of `promise` is ignored. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener("abort", abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

@@ -1,4 +1,4 @@
-/** Runs the flushes of one session, one at a time, beside the agent, and has summaries made ahead of them. */
+/** Runs the flushes of one session, one at a time, beside the agent, and prefetches their summaries. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { describeCall } from "../digest/describe.js";
@@ -17,7 +17,7 @@ import type { CapturedBatch, ContextPruneConfig, FlushReason } from "../types.js
 import type { Environment, ModelSummarizer, Summarizer } from "./environment.js";
 import { currencyOf } from "./flush-currency.js";
 import type { SessionState } from "./session-state.js";
-import { SummaryDesk } from "./summary-queue.js";
+import { SummaryQueue } from "./summary-queue.js";
 
 /** How far one batch of a flush is. */
 export interface BatchProgress {
@@ -54,7 +54,7 @@ export class FlushRunner {
   /** The person has ended the flush that is running. */
   private cancelled = false;
   private toldMissing: string | undefined;
-  private readonly desk = new SummaryDesk();
+  private readonly queue = new SummaryQueue();
 
   constructor(
     private readonly state: SessionState,
@@ -86,23 +86,23 @@ export class FlushRunner {
     return flight;
   }
 
-  /** Has the summaries of `pending` made now, so that the flush that is to come finds them ready. */
+  /** Prefetches the summaries of `pending`, so that the flush that is to come finds them ready. */
   prefetch({ pending, summarizer, config }: Pick<FlushRequest, "pending" | "summarizer" | "config">): void {
     // What is not asked for now is asked for by the flush; a model in trouble would only be counted as failing twice.
     if (summarizer.kind !== "model" || !summarizer.isAvailable()) return;
     for (const batch of batchesToSummarize(pending, this.state.indexer, config)) {
-      if (!this.desk.hasBeenAsked(batch)) void this.summarize(batch, summarizer, config);
+      if (!this.queue.hasBeenAsked(batch)) void this.summarize(batch, summarizer, config);
     }
   }
 
   /** The batches whose summary has not been asked for yet. */
   unasked(pending: readonly CapturedBatch[]): CapturedBatch[] {
-    return pending.filter((batch) => !this.desk.hasBeenAsked(batch));
+    return pending.filter((batch) => !this.queue.hasBeenAsked(batch));
   }
 
   /** Summaries that failed may be asked for again at once. */
   forgetFailed(): void {
-    this.desk.forgetFailed();
+    this.queue.forgetFailed();
   }
 
   /** Waits for the flush that is running, at most `limitMs` and not longer than `signal` allows. */
@@ -120,13 +120,13 @@ export class FlushRunner {
   /** Ends the calls of the flush that is running; what was finished is kept. */
   cancel(): void {
     this.cancelled = this.running;
-    this.desk.cancel("cancelled");
+    this.queue.cancel("cancelled");
   }
 
   /** Gives up the flush that is running; what it would still append is dropped. */
   close(): void {
     this.closed = true;
-    this.desk.cancel("the session ended");
+    this.queue.cancel("the session ended");
     this.flight = undefined;
   }
 
@@ -175,7 +175,7 @@ export class FlushRunner {
         fuse: model && ((summaries) => this.fuse(summaries, model, config)),
       },
     });
-    this.desk.forget(work);
+    this.queue.forget(work);
     return prepared;
   }
 
@@ -204,7 +204,7 @@ export class FlushRunner {
     if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
-    tell("running", 0);
+    if (this.queue.hasBeenAsked(batch)) tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
     const made = summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, onChars) : null;
     const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
@@ -219,9 +219,10 @@ export class FlushRunner {
     onChars?: (chars: number) => void,
   ): Promise<BatchSummary | null> {
     const shown = config.protectTags ? withoutTags(batch) : batch;
-    return this.desk.summary(batch, config.summarizerConcurrency, (signal) =>
-      model.summarize(shown, { ...this.optionsFor(config, signal), onChars }),
-    );
+    return this.queue.summary(batch, config.summarizerConcurrency, (signal) => {
+      onChars?.(0);
+      return model.summarize(shown, { ...this.optionsFor(config, signal), onChars });
+    });
   }
 
   private fuse(
@@ -230,7 +231,7 @@ export class FlushRunner {
     config: ContextPruneConfig,
   ): Promise<string | null> {
     if (this.cancelled) return Promise.resolve(null);
-    return this.desk.inTurn(config.summarizerConcurrency, (signal) =>
+    return this.queue.inTurn(config.summarizerConcurrency, (signal) =>
       model.fuse(summaries, this.optionsFor(config, signal)),
     );
   }

@@ -13,8 +13,8 @@ export interface PolicyListener {
   onTrouble(model: string, trouble: Trouble): void;
 }
 
-/** A model that was in trouble when it was asked last. */
-interface Block {
+/** The circuit breaker of a model that was in trouble when it was asked last: it keeps further requests from it. */
+interface CircuitBreaker {
   /** ms since the epoch. */
   until: number;
   kind: TroubleKind;
@@ -33,7 +33,7 @@ interface Block {
  * over: the user has to see to it, and has not chosen to pay for another model.
  */
 export class SummarizerPolicy {
-  private readonly blocks = new Map<string, Block>();
+  private readonly breakers = new Map<string, CircuitBreaker>();
   private readonly told = new Set<string>();
 
   constructor(
@@ -43,17 +43,17 @@ export class SummarizerPolicy {
 
   /** A flush begins: models that were down may be probed once in it. */
   flushBegins(): void {
-    for (const block of this.blocks.values()) block.probed = false;
+    for (const breaker of this.breakers.values()) breaker.probed = false;
   }
 
   /** The user has changed something or asked for it: every model gets another chance. */
   forgive(): void {
-    this.blocks.clear();
+    this.breakers.clear();
   }
 
   /** Some model would be asked now, without the probe that each flush is allowed. */
   isAvailable(choice: ModelChoice): boolean {
-    return !this.isRefused(choice) && modelsOf(choice).some((model) => this.isOpen(model));
+    return !this.isRefused(choice) && modelsOf(choice).some((model) => this.mayAsk(model));
   }
 
   /** Asks the models in turn, at most two. `null` where none gave a value. */
@@ -71,8 +71,8 @@ export class SummarizerPolicy {
   private candidates(choice: ModelChoice): SummaryModel[] {
     if (this.isRefused(choice)) return [];
     const models = modelsOf(choice);
-    const open = models.filter((model) => this.isOpen(model));
-    return open.length > 0 ? open : models.filter((model) => this.mayProbe(model)).slice(0, 1);
+    const ready = models.filter((model) => this.mayAsk(model));
+    return ready.length > 0 ? ready : models.filter((model) => this.mayProbe(model)).slice(0, 1);
   }
 
   private async askInTurn<T>(
@@ -81,7 +81,7 @@ export class SummarizerPolicy {
   ): Promise<T | null> {
     for (const [i, model] of models.entries()) {
       // Another request may have found it down meanwhile.
-      if (i > 0 && !this.isOpen(model)) continue;
+      if (i > 0 && !this.mayAsk(model)) continue;
       const outcome = await this.askOne(model, attempt);
       if ("value" in outcome) return outcome.value;
       if (!isPassing(outcome.trouble)) return null;
@@ -93,11 +93,11 @@ export class SummarizerPolicy {
     model: SummaryModel,
     attempt: (model: SummaryModel) => Promise<Attempt<T>>,
   ): Promise<Attempt<T>> {
-    const block = this.blocks.get(model.name);
+    const breaker = this.breakers.get(model.name);
     let settle = () => {};
-    if (block) {
-      block.probed = true;
-      block.probe = new Promise((resolve) => {
+    if (breaker) {
+      breaker.probed = true;
+      breaker.probe = new Promise((resolve) => {
         settle = resolve;
       });
     }
@@ -107,36 +107,36 @@ export class SummarizerPolicy {
       else this.failed(model, outcome.trouble);
       return outcome;
     } finally {
-      if (block) block.probe = undefined;
+      if (breaker) breaker.probe = undefined;
       settle();
     }
   }
 
   /** The configured model has refused its credentials a short while ago. */
   private isRefused({ configured }: ModelChoice): boolean {
-    const block = this.blocks.get(configured.name);
-    return block?.kind === "auth" && !this.isOpen(configured);
+    const breaker = this.breakers.get(configured.name);
+    return breaker?.kind === "auth" && !this.mayAsk(configured);
   }
 
-  private isOpen(model: SummaryModel): boolean {
-    const block = this.blocks.get(model.name);
-    return !block || (this.now() >= block.until && !block.probe);
+  private mayAsk(model: SummaryModel): boolean {
+    const breaker = this.breakers.get(model.name);
+    return !breaker || (this.now() >= breaker.until && !breaker.probe);
   }
 
   private mayProbe(model: SummaryModel): boolean {
-    const block = this.blocks.get(model.name);
-    return block !== undefined && block.kind !== "auth" && !block.probed && !block.probe;
+    const breaker = this.breakers.get(model.name);
+    return breaker !== undefined && breaker.kind !== "auth" && !breaker.probed && !breaker.probe;
   }
 
   /** The probe whose outcome tells whether one of the models can be asked. */
   private probeOf(choice: ModelChoice): Promise<void> | undefined {
     return modelsOf(choice)
-      .map((model) => this.blocks.get(model.name)?.probe)
+      .map((model) => this.breakers.get(model.name)?.probe)
       .find((probe) => probe !== undefined);
   }
 
   private worked(model: SummaryModel): void {
-    this.blocks.delete(model.name);
+    this.breakers.delete(model.name);
     for (const key of this.told) if (key.startsWith(`${model.name}\n`)) this.told.delete(key);
   }
 
@@ -145,8 +145,8 @@ export class SummarizerPolicy {
     if (kind === "cancelled" || kind === "unusable") return;
     if (isPassing(trouble) || kind === "auth") {
       const until = this.now() + PROBE_COOLDOWN_MS;
-      this.blocks.set(model.name, { until, kind, probed: true });
-    } else this.blocks.delete(model.name);
+      this.breakers.set(model.name, { until, kind, probed: true });
+    } else this.breakers.delete(model.name);
     const key = `${model.name}\n${kind}`;
     if (this.told.has(key)) return;
     this.told.add(key);

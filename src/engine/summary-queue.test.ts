@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { BatchSummary } from "../summarizer.js";
 import type { CapturedBatch } from "../types.js";
-import { type MakeSummary, SummaryDesk } from "./summary-queue.js";
+import { type MakeSummary, SummaryQueue } from "./summary-queue.js";
 
 function batch(...ids: string[]): CapturedBatch {
   const toolCalls = ids.map((id) => ({
@@ -54,36 +54,36 @@ async function settled(): Promise<void> {
 
 describe("a batch", () => {
   test("is asked for once, whoever wants it and when", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    const first = desk.summary(batch("a"), 2, workshop.make("a"));
-    const second = desk.summary(batch("a"), 2, workshop.make("again"));
+    const first = queue.summary(batch("a"), 2, workshop.make("a"));
+    const second = queue.summary(batch("a"), 2, workshop.make("again"));
     await settled();
     await workshop.finish("a");
-    const third = desk.summary(batch("a"), 2, workshop.make("once more"));
+    const third = queue.summary(batch("a"), 2, workshop.make("once more"));
     expect(await Promise.all([first, second, third])).toEqual([summary("a"), summary("a"), summary("a")]);
     expect(workshop.started).toEqual(["a"]);
   });
 
   test("is another one with other calls", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    for (const ids of [["a"], ["a", "b"], ["b"]]) void desk.summary(batch(...ids), 5, workshop.make(ids.join()));
+    for (const ids of [["a"], ["a", "b"], ["b"]]) void queue.summary(batch(...ids), 5, workshop.make(ids.join()));
     await settled();
     expect(workshop.started).toEqual(["a", "a,b", "b"]);
   });
 
   test("that failed is asked for again only behind the flush that took it", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    const first = desk.summary(batch("a"), 1, workshop.make("a"));
+    const first = queue.summary(batch("a"), 1, workshop.make("a"));
     await workshop.finish("a", null);
     expect(await first).toBeNull();
-    expect(await desk.summary(batch("a"), 1, workshop.make("at once"))).toBeNull();
-    expect(desk.hasBeenAsked(batch("a"))).toBe(true);
-    desk.forget([batch("a")]);
-    expect(desk.hasBeenAsked(batch("a"))).toBe(true);
-    void desk.summary(batch("a"), 1, workshop.make("later"));
+    expect(await queue.summary(batch("a"), 1, workshop.make("at once"))).toBeNull();
+    expect(queue.hasBeenAsked(batch("a"))).toBe(true);
+    queue.forget([batch("a")]);
+    expect(queue.hasBeenAsked(batch("a"))).toBe(true);
+    void queue.summary(batch("a"), 1, workshop.make("later"));
     await settled();
     expect(workshop.started).toEqual(["a", "later"]);
   });
@@ -91,13 +91,14 @@ describe("a batch", () => {
 
 describe("forgetFailed", () => {
   test("lets what has failed be asked for again, and nothing else", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    for (const name of ["made", "failed", "running"]) void desk.summary(batch(name), 5, workshop.make(name));
+    for (const name of ["made", "failed", "running"]) void queue.summary(batch(name), 5, workshop.make(name));
     await workshop.finish("made");
     await workshop.finish("failed", null);
-    desk.forgetFailed();
-    for (const name of ["made", "failed", "running"]) void desk.summary(batch(name), 5, workshop.make(`${name} again`));
+    queue.forgetFailed();
+    for (const name of ["made", "failed", "running"])
+      void queue.summary(batch(name), 5, workshop.make(`${name} again`));
     await settled();
     expect(workshop.started).toEqual(["made", "failed", "running", "failed again"]);
   });
@@ -105,10 +106,10 @@ describe("forgetFailed", () => {
 
 describe("concurrency", () => {
   test.each([1, 2, 3])("%d is reached and not exceeded, in the order of asking", async (limit) => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
     const names = ["a", "b", "c", "d", "e", "f"];
-    for (const name of names) void desk.summary(batch(name), limit, workshop.make(name));
+    for (const name of names) void queue.summary(batch(name), limit, workshop.make(name));
     for (const name of names) {
       await settled();
       await workshop.finish(name);
@@ -118,11 +119,11 @@ describe("concurrency", () => {
   });
 
   test("holds for what is asked for in the moment in which another ends", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    const first = desk.summary(batch("a"), 1, workshop.make("a"));
-    void desk.summary(batch("b"), 1, workshop.make("b"));
-    const late = first.then(() => desk.summary(batch("c"), 1, workshop.make("c")));
+    const first = queue.summary(batch("a"), 1, workshop.make("a"));
+    void queue.summary(batch("b"), 1, workshop.make("b"));
+    const late = first.then(() => queue.summary(batch("c"), 1, workshop.make("c")));
     await workshop.finish("a");
     await workshop.finish("b");
     await workshop.finish("c");
@@ -133,31 +134,31 @@ describe("concurrency", () => {
   });
 
   test("one that throws gives its place to the next", async () => {
-    const desk = new SummaryDesk();
-    await expect(desk.inTurn(1, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
-    expect(await desk.inTurn(1, async () => "next")).toBe("next");
+    const queue = new SummaryQueue();
+    await expect(queue.inTurn(1, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    expect(await queue.inTurn(1, async () => "next")).toBe("next");
   });
 });
 
 describe("cancel", () => {
   test("ends what is running and what waits; what was made stays", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    const made = desk.summary(batch("a"), 1, workshop.make("a"));
+    const made = queue.summary(batch("a"), 1, workshop.make("a"));
     await workshop.finish("a");
-    const others = ["b", "c"].map((name) => desk.summary(batch(name), 1, workshop.make(name)));
+    const others = ["b", "c"].map((name) => queue.summary(batch(name), 1, workshop.make(name)));
     await settled();
-    desk.cancel("enough");
+    queue.cancel("enough");
     expect(await Promise.all(others)).toEqual([null, null]);
     expect(await made).toEqual(summary("a"));
-    expect(await desk.summary(batch("a"), 1, workshop.make("a once more"))).toEqual(summary("a"));
+    expect(await queue.summary(batch("a"), 1, workshop.make("a once more"))).toEqual(summary("a"));
   });
 
   test("does not touch what is asked for later", async () => {
-    const desk = new SummaryDesk();
+    const queue = new SummaryQueue();
     const workshop = new Workshop();
-    desk.cancel("enough");
-    const later = desk.summary(batch("a"), 1, workshop.make("a"));
+    queue.cancel("enough");
+    const later = queue.summary(batch("a"), 1, workshop.make("a"));
     await settled();
     await workshop.finish("a");
     expect(await later).toEqual(summary("a"));

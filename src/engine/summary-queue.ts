@@ -5,8 +5,8 @@ import type { CapturedBatch } from "../types.js";
 /** Makes one summary; ends early when `signal` is aborted. Never rejects. */
 export type MakeSummary = (signal: AbortSignal) => Promise<BatchSummary | null>;
 
-/** Holds what was made ahead of a flush until the flush has taken it. */
-export class SummaryDesk {
+/** The one place that limits how many calls run at once. Keeps what was prefetched until a flush has taken it. */
+export class SummaryQueue {
   private readonly jobs = new Map<string, Promise<BatchSummary | null>>();
   private readonly asked = new Set<string>();
   /** Batches whose job has come to nothing. */

@@ -1,9 +1,10 @@
-import { describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
+import { HOST_PATHS, HOSTS } from "../../test/support/host-paths.js";
 import type { ModelChoice, ReplyStream } from "../summarizer.js";
 import type { ContextPruneConfig } from "../types.js";
 import type { HostSnapshot } from "./host.js";
-import { chooseSummarizer } from "./models.js";
+import { chooseSummarizer, thinkingOf } from "./models.js";
 
 type Models = HostSnapshot["models"];
 type Choice = Pick<ContextPruneConfig, "summarizerModel" | "summarizerThinking">;
@@ -171,6 +172,8 @@ describe("a request to the summariser", () => {
 
   test.each<[string, object, Choice["summarizerThinking"], string | undefined]>([
     ["a level beyond what the model has", {}, "xhigh", "high"],
+    ["no thinking, of a model that cannot do without", { thinkingLevelMap: { off: null } }, "off", "minimal"],
+    ["the default of such a model", { thinkingLevelMap: { off: null, minimal: null, low: null } }, "default", "medium"],
     ["a level that the model leaves out", { thinkingLevelMap: { minimal: null } }, "minimal", "low"],
     [
       "no level that the model has",
@@ -215,6 +218,103 @@ describe("a request to the summariser", () => {
     expect(await chosen({}, model("main"), models).configured.open(REQUEST, SIGNAL)).toBe(stream);
   });
 });
+
+/** What is used of a host's pi-ai. */
+interface PiAi {
+  getProviders(): string[];
+  getModels(provider: string): Model<Api>[];
+  getSupportedThinkingLevels(model: Model<Api>): string[];
+  completeSimple(model: Model<Api>, context: object, options: object): Promise<{ errorMessage?: string }>;
+}
+
+const LEVELS = ["default", "off", "minimal", "low", "medium", "high", "xhigh"] as const;
+/** How the serialisers say that a model is not to think. */
+const NO_THINKING = /disabled|"none"|"off"|thinkingBudget":0|enable_thinking":false|"thinking":false|"effort":null/;
+const JWT = `x.${btoa(JSON.stringify({ "https://api.openai.com/auth": { chatgpt_account_id: "a" } }))}.y`;
+
+/** What the host would put on the wire, or `undefined` where it does not come to that. */
+async function payloadOf(
+  ai: PiAi,
+  one: Model<Api>,
+  summarizerThinking: Choice["summarizerThinking"],
+): Promise<string | undefined> {
+  const { options } = await send({ summarizerThinking }, one);
+  let seen: string | undefined;
+  const onPayload = (payload: unknown) => {
+    seen = JSON.stringify(payload, (key, value) =>
+      ["abortSignal", "cacheRetention"].includes(key) ? undefined : value,
+    );
+    throw new Error("seen");
+  };
+  const context = { systemPrompt: "s", messages: [{ role: "user", content: "t", timestamp: 1 }] };
+  await ai.completeSimple(one, context, { ...options, apiKey: JWT, maxRetries: 0, onPayload }).catch(() => {});
+  return seen;
+}
+
+for (const host of HOSTS) {
+  describe(`the built-in models of the ${host} host`, () => {
+    let ai: PiAi;
+    let known: Model<Api>[];
+
+    beforeAll(async () => {
+      ai = (await import(HOST_PATHS[host].ai)) as PiAi;
+      // This process has the clamp of the older host, which does not know `max` as a level.
+      known = ai
+        .getProviders()
+        .flatMap((provider) => ai.getModels(provider))
+        .filter((one) => ai.getSupportedThinkingLevels(one).some((level) => level !== "max"));
+    });
+
+    test("are asked for a level that they have, whatever is set", async () => {
+      const wrong: string[] = [];
+      for (const one of known) {
+        const supported = ai.getSupportedThinkingLevels(one);
+        for (const summarizerThinking of LEVELS) {
+          const { reasoning } = (await send({ summarizerThinking }, one)).options;
+          if (!supported.includes(reasoning ?? "off")) wrong.push(`${one.provider}/${one.id} ${reasoning}`);
+        }
+      }
+      expect(wrong).toEqual([]);
+    });
+
+    test("that cannot do without thinking are shown with the level that they get", () => {
+      const only = known.find((one) => one.reasoning && !ai.getSupportedThinkingLevels(one).includes("off"));
+      const { models } = streamingRegistry();
+      const config = { summarizerModel: "default", summarizerThinking: "off" as const };
+      expect(thinkingOf(config, { model: only, models })?.level).toBe(
+        ai.getSupportedThinkingLevels(only as Model<Api>)[0],
+      );
+    });
+
+    test("have room for an answer beside their thinking", async () => {
+      const wrong: string[] = [];
+      for (const one of known.filter(({ reasoning, maxTokens }) => reasoning && maxTokens > 40_000)) {
+        const sent = await payloadOf(ai, one, "high");
+        const budget = /"(?:budget_tokens|thinkingBudget)":(\d+)/.exec(sent ?? "")?.[1];
+        const most = /"(?:max_tokens|maxOutputTokens)":(\d+)/.exec(sent ?? "")?.[1];
+        if (budget && most && Number(budget) >= Number(most)) wrong.push(`${one.provider}/${one.id} ${budget} ${most}`);
+      }
+      expect(wrong).toEqual([]);
+    });
+
+    test("that cannot do without thinking are not told to by any serialiser", async () => {
+      const only = known.filter((one) => one.reasoning && !ai.getSupportedThinkingLevels(one).includes("off"));
+      // One of each API and set of levels: the payload hangs on nothing else.
+      const kinds = new Map(
+        only.map((one) => [`${one.api} ${JSON.stringify([one.thinkingLevelMap, one.compat])}`, one]),
+      );
+      const wrong: string[] = [];
+      for (const one of kinds.values()) {
+        for (const summarizerThinking of ["default", "off"] as const) {
+          const payload = await payloadOf(ai, one, summarizerThinking);
+          if (payload !== undefined && NO_THINKING.test(payload)) wrong.push(`${one.provider}/${one.id} ${payload}`);
+        }
+      }
+      expect(wrong).toEqual([]);
+      expect(kinds.size).toBeGreaterThan(3);
+    });
+  });
+}
 
 describe("a request through the older host", () => {
   function open(auth: object): Promise<ReplyStream> {

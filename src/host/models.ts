@@ -17,8 +17,9 @@ import { nearest } from "../text/nearest.js";
 import type { ContextPruneConfig } from "../types.js";
 import type { HostSnapshot } from "./host.js";
 
-/** Tokens that an answer may take; thinking counts among them with some providers. */
+/** Tokens that an answer may take, and one with thinking, which counts among them with some providers. */
 const MAX_ANSWER_TOKENS = 16_384;
+const MAX_THINKING_ANSWER_TOKENS = 49_152;
 /** Share of a small window that is left for the answer at most. */
 const MAX_ANSWER_SHARE = 0.3;
 
@@ -129,8 +130,9 @@ function missing(reason: string): SummarizerChoice {
 function bindModel({ model, level }: NamedModel, config: SummarizerSettings, models: ModelRegistry): SummaryModel {
   const window = model.contextWindow > 0 ? model.contextWindow : USUAL_WINDOW;
   const share = Math.floor(window * MAX_ANSWER_SHARE);
-  const answerTokens = Math.max(256, Math.min(model.maxTokens || MAX_ANSWER_TOKENS, MAX_ANSWER_TOKENS, share));
   const reasoning = reasoningFor(model, level ?? config.summarizerThinking);
+  const most = reasoning === undefined ? MAX_ANSWER_TOKENS : MAX_THINKING_ANSWER_TOKENS;
+  const answerTokens = Math.max(256, Math.min(model.maxTokens || most, most, share));
   return {
     name: `${model.provider}/${model.id}`,
     maxInputTokens: Math.max(1_000, window - answerTokens),
@@ -146,13 +148,19 @@ function bindModel({ model, level }: NamedModel, config: SummarizerSettings, mod
   };
 }
 
-/** The level as the model supports it. "off" is never passed on: some serialisers take it for a level. */
+/**
+ * The level as the host would set it for this model: some cannot do without thinking and get their least for `off`.
+ * "off" itself is never passed on: some serialisers take it for a level.
+ */
 function reasoningFor(
   model: Model<Api>,
   level: ContextPruneConfig["summarizerThinking"] | Level,
 ): SimpleStreamOptions["reasoning"] {
-  if (!model.reasoning || level === "default" || level === "off") return undefined;
-  const supported = level === "max" ? getSupportedThinkingLevels(model).at(-1) : clampThinkingLevel(model, level);
+  // The older host's clamp does not know `max`.
+  const supported =
+    level === "max"
+      ? getSupportedThinkingLevels(model).at(-1)
+      : clampThinkingLevel(model, level === "default" ? "off" : level);
   return supported === "off" ? undefined : supported;
 }
 

@@ -28,6 +28,7 @@ import type { SettingValue } from "../settings/rows.js";
 import type { ResolvedConfig, SettingsTable } from "../settings/table.js";
 import { isRecord } from "../text/json.js";
 import type { ContextPruneConfig } from "../types.js";
+import { withProject } from "./project-settings.js";
 
 const FILE_NAME = "settings.json";
 /** Milliseconds that a save waits for another process. pi itself gives up after 0.2 s and holds the lock far shorter. */
@@ -64,7 +65,8 @@ export interface SaveSettingsOptions {
 }
 
 /**
- * The settings of the agent directory, overridden key by key by those of a trusted project. Never throws.
+ * The settings of the agent directory, overridden key by key by those of a trusted project as far as `withProject` lets
+ * it. Never throws.
  *
  * A missing file is no settings. One that cannot be read or understood gives one warning that names it, and counts as
  * missing. Every warning is a sentence for the user that begins with the file's path.
@@ -82,7 +84,9 @@ export function loadSettings(options: LoadSettingsOptions): ResolvedConfig<Conte
     return undefined;
   });
   const { config, warnings } = resolveConfig(layers, paths);
-  return { config, warnings: [...unreadable, ...warnings] };
+  if (layers[1] === undefined) return { config, warnings: [...unreadable, ...warnings] };
+  const project = withProject(resolveConfig(layers.slice(0, 1)).config, config, projectPath);
+  return { config: project.config, warnings: [...unreadable, ...warnings, ...project.warnings] };
 }
 
 /** Saves one setting; see `saveSettings`. */
@@ -237,8 +241,11 @@ function linkTarget(path: string): string {
 /** Writes a file as a whole: another process sees the old content or the new one, also after a crash. */
 function replaceFile(target: string, text: string): void {
   const replaced = statIfPresent(target);
-  // A rename would also replace a file that its user has made read-only.
-  if (replaced) closeSync(openSync(target, "r+"));
+  // A rename would also replace a file that its user has made read-only; opening does not tell root.
+  if (replaced) {
+    closeSync(openSync(target, "r+"));
+    if ((replaced.mode & 0o222) === 0) throw new Error("it is read-only");
+  }
   // A name of its own length: behind a link, the file may have a name that leaves no room for more.
   const temporary = join(dirname(target), `.${FILE_NAME}.${process.pid}-${randomBytes(6).toString("hex")}.tmp`);
   try {

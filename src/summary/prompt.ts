@@ -1,6 +1,7 @@
 /** What the summariser is asked. The wording lives here and nowhere else. */
 
 import { describeOutcome } from "../digest/describe.js";
+import { escapeTags } from "../text/clean.js";
 import { oneLine, shareRoom } from "../text/text.js";
 import { mostTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
@@ -70,7 +71,7 @@ export function splitBatch(batch: CapturedBatch, maxTokens: number): CapturedBat
 /** The request for a batch; outputs are cut to heads and tails so that all of it fits into `maxTokens`. */
 export function buildSummaryRequest(batch: CapturedBatch, maxTokens: number): SummaryRequest {
   const heads = batch.toolCalls.map(headOf);
-  const outputs = batch.toolCalls.map((call) => neutralise(call.resultText));
+  const outputs = batch.toolCalls.map((call) => escapeTags(call.resultText));
   const framed = heads.reduce((sum, head) => sum + FRAME_TOKENS + mostTokens(head), 0);
   const fitted = fitAll(outputs, maxTokens - mostTokens(BATCH_PROMPT) - framed);
   const calls = heads.map((head, i) => `[${i + 1}] ${head}\n${fence(fitted[i] ?? "")}`);
@@ -81,7 +82,7 @@ export function buildSummaryRequest(batch: CapturedBatch, maxTokens: number): Su
 export function buildRangeRequest(summaries: readonly string[], maxTokens: number): SummaryRequest {
   const room = maxTokens - mostTokens(RANGE_PROMPT);
   const each = summaries.length * (FRAME_TOKENS + MIN_NOTE_TOKENS) <= room;
-  const notes = (each ? summaries : [summaries.join("\n")]).map(neutralise);
+  const notes = (each ? summaries : [summaries.join("\n")]).map(escapeTags);
   const fitted = fitAll(notes, room - notes.length * FRAME_TOKENS, room);
   return { systemPrompt: RANGE_PROMPT, text: fitted.map(fence).join("\n\n") };
 }
@@ -98,9 +99,18 @@ function headOf(call: CapturedToolCall): string {
   const images =
     call.resultImages > 0 ? `\nThe result also holds images, which are not shown: ${call.resultImages}.` : "";
   const head = `tool: ${oneLine(call.toolName, 80)}
-arguments: ${fitText(neutralise(JSON.stringify(call.args ?? {}, cutString)), MAX_ARGUMENT_TOKENS)}
+arguments: ${fitText(escapeTags(argumentsOf(call)), MAX_ARGUMENT_TOKENS)}
 outcome: ${describeOutcome(call)}${images}`;
-  return neutralise(head);
+  return escapeTags(head);
+}
+
+/** As JSON, which cannot be had of what is nested thousands deep. */
+function argumentsOf({ args }: CapturedToolCall): string {
+  try {
+    return JSON.stringify(args ?? {}, cutString);
+  } catch {
+    return "{}";
+  }
 }
 
 /** Each long string by itself, so that a short one behind it, a path say, is seen. */
@@ -110,9 +120,4 @@ function cutString(_key: string, value: unknown): unknown {
 
 function fence(text: string): string {
   return `<output>\n${text}\n</output>`;
-}
-
-/** Tool text must not be able to close its own fence, nor to carry marks that mean something to the reader of stubs. */
-function neutralise(text: string): string {
-  return text.replace(/<(\/?)(output|compressed-chain|protected-output|condensed-args)/gi, "<$1 $2");
 }

@@ -1,24 +1,31 @@
 /** A model's reply for a batch, taken apart by call. */
 
 /** A line that opens the section of call `n`: `[3]`, also as a list item, heading or in bold. */
-const SECTION = /^[ \t]*(?:[-*#]+[ \t]*)?\**\[(\d{1,4})\](?:\*|:)*[ \t]*/;
+export const SECTION = /^[ \t]*(?:[-*#]{1,6}[ \t]*)?\*{0,3}\[(\d{1,4})\][*:]*[ \t]*/;
 
 /**
- * The section of each of `count` calls, or `undefined` where the reply does not give every call exactly one non-empty
- * section in order. A single call needs no section mark.
+ * The section of each of `count` calls, or `undefined` where the reply does not give every call a non-empty section in
+ * order. A call that is given a second section has none, since nobody can tell which of them was made up. A single call
+ * needs no section mark.
  */
-export function splitSummary(text: string, count: number): string[] | undefined {
-  const sections: string[] = [];
+export function splitSummary(text: string, count: number): (string | undefined)[] | undefined {
+  const sections: string[][] = [];
+  const doubled = new Set<number>();
   let current: string[] | undefined;
   for (const line of text.split("\n")) {
     const mark = SECTION.exec(line);
-    if (mark && Number(mark[1]) === sections.length + 1 && sections.length < count) {
-      if (current) sections[sections.length - 1] = current.join("\n").trim();
-      current = [line.slice(mark[0].length)];
-      sections.push("");
+    const n = Number(mark?.[1] ?? 0);
+    const rest = line.slice(mark?.[0].length ?? 0);
+    if (n === sections.length + 1 && n <= count) {
+      current = [rest];
+      sections.push(current);
+    } else if (n > 0 && n <= sections.length) {
+      doubled.add(n - 1);
+      current = undefined;
     } else current?.push(line);
   }
-  if (current) sections[sections.length - 1] = current.join("\n").trim();
-  if (sections.length === count && sections.every((section) => section.length > 0)) return sections;
-  return count === 1 && sections.length === 0 && text.trim() ? [text.trim()] : undefined;
+  if (sections.length === 0) return count === 1 && text.trim() ? [text.trim()] : undefined;
+  const texts = sections.map((lines) => lines.join("\n").trim());
+  if (texts.length < count || texts.some((section) => section === "")) return undefined;
+  return texts.map((section, i) => (doubled.has(i) ? undefined : section));
 }

@@ -164,6 +164,8 @@ export class SimulatedSession {
   readonly notices: string[] = [];
   /** Stands between the product and the file; what it throws, the product gets. */
   beforeAppend: (customType: string, data: unknown) => void = () => undefined;
+  /** Called before a frontier is appended. */
+  private onFrontier: () => void = () => undefined;
   /** What was announced of the summariser's cost. */
   readonly costs: ExternalCost[] = [];
   /** Messages that the agent holds and whose entries have not been written yet. */
@@ -178,6 +180,7 @@ export class SimulatedSession {
     this.pruner = new Pruner({
       appendEntry: (customType, data) => {
         this.beforeAppend(customType, data);
+        if (customType === "context-prune-frontier") this.onFrontier();
         tree.appendCustom(customType, data);
       },
       announceCost: (cost) => void this.costs.push(cost),
@@ -225,11 +228,30 @@ export class SimulatedSession {
     // Frozen, so that it stays what it is; the host gives its handlers a copy.
     const raw = deepFreeze(this.messages());
     const messages = structuredClone(raw);
-    const sent = (await this.pruner.renderRequest(this.host, messages)) ?? messages;
-    const epoch = this.tree
+    let epoch: number | undefined;
+    this.onFrontier = () => {
+      epoch ??= this.frontiers();
+    };
+    // A flush may commit behind the render and before the line that waits for it: only what is read after it counts.
+    const read = () => {
+      epoch = undefined;
+    };
+    const watched = new Proxy(messages, {
+      get: (target, key, receiver) => {
+        read();
+        return Reflect.get(target, key, receiver);
+      },
+    });
+    const sent = await this.pruner.renderRequest(this.host, watched);
+    epoch ??= this.frontiers();
+    this.onFrontier = () => undefined;
+    return { raw, sent: sent === undefined || sent === watched ? messages : sent, epoch };
+  }
+
+  private frontiers(): number {
+    return this.tree
       .branch()
       .filter((entry) => entry.type === "custom" && entry.customType === "context-prune-frontier").length;
-    return { raw, sent, epoch };
   }
 
   /**

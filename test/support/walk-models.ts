@@ -123,6 +123,6 @@ function textOf(by: SummaryName, asked: string): string {
     case "nothing":
       return " \n";
     default:
-      return "All of it went well.";
+      return `All of it went well: ${/tool: (\w+)/.exec(asked)?.[1] ?? "read"}.`;
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { CapturedToolCall } from "../types.js";
-import { claimCheck } from "./claims.js";
+import { unsupportedClaims } from "./unsupported-claims.js";
 
 function call(toolName: string, args: Record<string, unknown>, resultText: string): CapturedToolCall {
   return {
@@ -37,7 +37,7 @@ const CALLS = [
   call("bash", { command: "curl -s localhost:8080/api/users" }, '{"GET":1,"POST":2,"PUT":3,"version":"1.24.3"}\n'),
 ];
 
-const aliens = claimCheck({ assistantText: "", toolCalls: CALLS });
+const unsupported = unsupportedClaims({ assistantText: "", toolCalls: CALLS });
 
 describe("a correct summary is not rejected for", () => {
   test.each<[string, string]>([
@@ -66,14 +66,14 @@ describe("a correct summary is not rejected for", () => {
     ["other scripts next to a path", "读取src/server/app.ts文件,端口3000。"],
     ["nothing at all", ""],
   ])("%s", (_what, summary) => {
-    expect(aliens(summary)).toEqual([]);
+    expect(unsupported(summary)).toEqual([]);
   });
 
   test("what the summariser was shown beside the output", () => {
     const shown = "HEAD\n[… 48,230 characters not shown …]\nTAIL";
     const batch = { assistantText: "", toolCalls: CALLS };
-    expect(claimCheck(batch, shown)("48,230 characters were not shown")).toEqual([]);
-    expect(aliens("48,230 characters were not shown")).toEqual(["48,230"]);
+    expect(unsupportedClaims(batch, shown)("48,230 characters were not shown")).toEqual([]);
+    expect(unsupported("48,230 characters were not shown")).toEqual(["48,230"]);
   });
 });
 
@@ -100,7 +100,7 @@ describe("a claim that stands nowhere in the batch is found", () => {
     ["a number behind a path", "src/server/app.ts:731", ["731"]],
     ["several, in their order", "made/up.ts:731, then 999", ["made/up.ts", "731", "999"]],
   ])("%s", (_what, summary, expected) => {
-    expect(aliens(summary)).toEqual(expected);
+    expect(unsupported(summary)).toEqual(expected);
   });
 });
 
@@ -109,7 +109,7 @@ test("many sections of a large batch are checked in little time", () => {
     call("bash", { command: `run ${i}` }, `line ${i} of /a/b.ts\n`.repeat(3_000)),
   );
   const startedAt = performance.now();
-  const check = claimCheck({ assistantText: "", toolCalls: large });
+  const check = unsupportedClaims({ assistantText: "", toolCalls: large });
   for (let i = 0; i < 40; i++) expect(check(`see ../a/b.ts:3,000 and lib/${i}.ts`)).toEqual([`lib/${i}.ts`]);
   expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
