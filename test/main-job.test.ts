@@ -8,6 +8,7 @@ import {
   type PiFolders,
   type PiOptions,
   type PiRun,
+  PRODUCT_ENTRY,
   runPi,
   supportPath,
 } from "./support/print-mode.js";
@@ -90,7 +91,8 @@ describe.each(HOSTS)("print mode on %s", (host) => {
     "condenses finished output, gives it back, and goes on with the same prefix in a second process",
     async () => {
       const place = folders();
-      const first = await run(host, { folders: place });
+      // Here as a user has it, module by module.
+      const first = await run(host, { folders: place, product: PRODUCT_ENTRY });
       expectCondensed(first);
 
       const answer = resultOf(first.requests[5]?.messages, "call_query");
@@ -100,6 +102,7 @@ describe.each(HOSTS)("print mode on %s", (host) => {
 
       const second = await run(host, {
         folders: place,
+        product: PRODUCT_ENTRY,
         session: "continue",
         prompts: ["go on"],
         script: { replies: [{ text: "Still here." }] },

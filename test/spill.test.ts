@@ -21,6 +21,7 @@ import {
 import { bigLine, bigText } from "./support/fixtures/big-output.js";
 import { type HostSession, openSession, type Reply } from "./support/hosts.js";
 import {
+  bundledProduct,
   createFolders,
   HOSTS,
   type Host,
@@ -78,7 +79,7 @@ async function run(
   const result = await runPi(host, {
     timeoutMs: 90_000,
     ...rest,
-    extensions: options.product ? [PRODUCT_ENTRY, BIG_OUTPUT] : [BIG_OUTPUT],
+    extensions: options.product ? [bundledProduct(), BIG_OUTPUT] : [BIG_OUTPUT],
     script: { replies },
     settings: { contextPrune: { summarizerModel: "scripted/sum", ...contextPrune } },
   });
