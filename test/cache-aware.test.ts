@@ -170,14 +170,15 @@ test("chains come along when the cache is cold, however few there are, and not b
   expect(played.state().indexer.chains().size).toBe(2);
 });
 
-/** Asks a watch about a session that condenses nothing by itself. */
-function asking(played: SimulatedSession, watch: CacheWatch) {
+/** Asks a watch about a session that condenses nothing by itself. @param isPaid the summaries are there already */
+function asking(played: SimulatedSession, watch: CacheWatch, isPaid = true) {
   return () => {
     const isProtected = () => false;
     const state = played.state();
     const messages = state.messages();
     const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
-    const question = { messages, pending, unpaid: [], isProtected, render: () => messages, usage: undefined };
+    const unpaid = isPaid ? [] : pending;
+    const question = { messages, pending, unpaid, isProtected, render: () => messages, usage: undefined };
     return watch.decide(played.host, state, { ...question, config: played.pruner.settings });
   };
 }
@@ -192,6 +193,19 @@ test("a flush of which nothing comes is not made again for the same results", as
   expect(ask()).toBeUndefined();
   await play(played, [...turn(40_000), closing(), user()]);
   expect(ask()?.flush).toBe(true);
+});
+
+test("summaries that are still to be made are part of the price, by what their model costs", async () => {
+  const settings = { pruneOn: "on-demand", summarizerModel: "default" } as const;
+  const played = session(settings);
+  await play(played, [user(), ...turn(40_000), closing(), user()]);
+  const model = walkModel("cheap reads, dear writes");
+  if (!model) throw new Error("it is there");
+  played.host = { ...played.host, model };
+  const price = (isPaid: boolean) => asking(played, new CacheWatch(() => now), isPaid)()?.price ?? 0;
+  // 40,000 characters are some 10,000 tokens to read at 3 a million, and a summary is written at 15.
+  expect(price(false) - price(true)).toBeGreaterThan(0.03);
+  expect(price(false) - price(true)).toBeLessThan(0.06);
 });
 
 test("where a provider finds only near ends of earlier prompts, a deep change costs the whole prompt", async () => {
