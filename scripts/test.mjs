@@ -7,8 +7,6 @@ import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { ROOT, setUp, tool } from "./setup.mjs";
 
-/** Milliseconds that a test may take which names no limit of its own. */
-const TIMEOUT_MS = 60_000;
 /** Seconds of each file as they were last measured; `npm test -- --update-timings` writes them. */
 const TIMINGS = "test/timings.json";
 /** What takes minutes and needs no look before each commit. */
@@ -21,9 +19,8 @@ const processes = Math.min(4, Math.max(2, availableParallelism()));
 
 setUp();
 const args = [
-  // Each file has the modules and the time limit to itself, as if it ran alone.
+  // Each file has its modules to itself, `test/support/property-runs.ts` with the limit of time among them.
   `--parallel=${processes}`,
-  `--timeout=${TIMEOUT_MS}`,
   `--timings=${TIMINGS}`,
   ...left.map((file) => `--path-ignore-patterns=${file}`),
 ];

@@ -12,12 +12,15 @@ const DEFAULT_RUNS = 200;
 
 export const PROPERTY_RUNS = numberFrom("PROPERTY_RUNS") ?? (process.env.CI ? CI_RUNS : DEFAULT_RUNS);
 
+/** Milliseconds that any other test may take which names no limit of its own. */
+const TEST_TIMEOUT = 60_000;
+
 /** Milliseconds that a test of any number of cases may take. */
 export const PROPERTY_TIMEOUT = 6 * 60 * 60_000;
 
 afterAll(removeScratchFolders);
-// Holds in the first file of a process only; where several share one, `--timeout` and `--parallel` see to it.
-setDefaultTimeout(PROPERTY_RUNS > CI_RUNS ? PROPERTY_TIMEOUT : 60_000);
+// In a process that runs several files this holds in the first one only, but where each has its own modules by `--parallel`.
+setDefaultTimeout(PROPERTY_RUNS > CI_RUNS ? PROPERTY_TIMEOUT : (numberFrom("TEST_TIMEOUT_MS") ?? TEST_TIMEOUT));
 fc.configureGlobal({ numRuns: PROPERTY_RUNS, seed: numberFrom("PROPERTY_SEED") });
 
 function numberFrom(name: string): number | undefined {
