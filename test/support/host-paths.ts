@@ -1,6 +1,4 @@
 /** Where the two hosts are installed. */
-import { spawnSync } from "node:child_process";
-import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -14,28 +12,6 @@ export const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
 /** The extension as pi loads it. */
 export const PRODUCT_ENTRY = join(REPOSITORY, "index.ts");
-
-const BUNDLE = join(REPOSITORY, "node_modules/.cache/pi-condense-tests/product.js");
-/** What the hosts supply. */
-const SUPPLIED = ["@mariozechner/*", "typebox"];
-let isBundled = false;
-
-/**
- * The extension in one file, made of what stands in the working tree now. A host takes a second to load all of the modules
- * one by one, each time it starts; where that is not what a test is about, it is given this.
- */
-export function bundledProduct(): string {
-  if (isBundled) return BUNDLE;
-  const fresh = `${BUNDLE}.${process.pid}.js`;
-  const external = SUPPLIED.map((name) => `--external=${name}`);
-  const args = ["build", PRODUCT_ENTRY, "--target=node", ...external, `--outfile=${fresh}`];
-  const { status, stderr } = spawnSync(process.execPath, args, { cwd: REPOSITORY, encoding: "utf8" });
-  if (status !== 0) throw new Error(`the extension could not be bundled: ${stderr}`);
-  // Other processes of the tests read it.
-  renameSync(fresh, BUNDLE);
-  isBundled = true;
-  return BUNDLE;
-}
 
 const NEW_MODULES = join(REPOSITORY, "test/hosts/pi-1.6/node_modules");
 const OLD_SCOPE = join(REPOSITORY, "node_modules/@mariozechner");

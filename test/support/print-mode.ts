@@ -4,11 +4,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFile
 import { delimiter, dirname, join } from "node:path";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
 import { type PiFolders, writeSettings } from "./folders.js";
-import { bundledProduct, HOST_PATHS, type Host, supportPath } from "./host-paths.js";
+import { HOST_PATHS, type Host, supportPath } from "./host-paths.js";
+import { bundledProduct } from "./product.js";
 import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "./script.js";
 
 export { createFolders, type PiFolders } from "./folders.js";
-export { bundledProduct, HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
+export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
+export { bundledProduct } from "./product.js";
 
 export interface PiOptions {
   /** Folders to run in, made by `createFolders`; sharing them is how a second process finds the session of the first. */

@@ -3,7 +3,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { type PiFolders, writeSettings } from "../support/folders.js";
-import { bundledProduct, HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
+import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
+import { bundledProduct } from "../support/product.js";
 import { modelsOf, SCRIPTED_PROVIDER, type Script } from "../support/script.js";
 
 const WAIT_MS = 30_000;

@@ -3,8 +3,9 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { type PiFolders, writeSettings } from "../support/folders.js";
-import { bundledProduct, HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
+import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
 import { parseLines } from "../support/print-mode.js";
+import { bundledProduct } from "../support/product.js";
 import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "../support/script.js";
 
 export interface TerminalOptions {
