@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { ROOT, setUp, tool } from "./setup.mjs";
 
-/** Seconds of each file as they were last measured; `npm test -- --update-timings` writes them. */
+/** How long each file took, last measured; `npm test -- --update-timings` writes them. */
 const TIMINGS = "test/timings.json";
 /** What takes minutes and needs no look before each commit. */
 const CI_ONLY = ["test/documents.test.ts", "test/packaging.test.ts"];
