@@ -119,7 +119,10 @@ describe.each(HOSTS)("a recorded session on %s", (host) => {
       }
       const messages = await loadMessages(host);
       // What both hosts read alike is played alike.
-      if (host !== HOSTS[0] && isDeepStrictEqual(messages, await loadMessages(HOSTS[0] ?? host))) return;
+      if (host === "new" && isDeepStrictEqual(messages, await loadMessages("old"))) {
+        process.stderr.write(`${host}, ${name}: read as by old\n`);
+        return;
+      }
       const session = new SimulatedSession(agentDirWith({ ...settings, summarizerModel: "none" }));
       const { requests, raw, sent, violations, last } = await play(session, messages);
       expect(violations).toEqual([]);
