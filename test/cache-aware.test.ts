@@ -8,6 +8,7 @@ import { SYSTEM_CLOCK } from "../src/engine/environment.js";
 import { PromptCache } from "../src/engine/prompt-cache.js";
 import { SessionState } from "../src/engine/session-state.js";
 import { sessionModel } from "../src/host/session-model.js";
+import { HostSummarizers } from "../src/host/summarizers.js";
 import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
 import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
@@ -173,18 +174,24 @@ test("chains come along when the cache is cold, however few there are, and not b
   expect(played.state().indexer.chains().size).toBe(2);
 });
 
-/** A prompt cache beside a session that condenses nothing by itself, and the question whether to. */
-function asking(played: SimulatedSession) {
+/**
+ * A prompt cache beside a session that condenses nothing by itself, and the question whether to.
+ * @param isPaid the summaries are there already
+ */
+function asking(played: SimulatedSession, isPaid = true) {
   const state = new SessionState(played.tree);
   const cache = new PromptCache({ ...SYSTEM_CLOCK, now: () => now }, state);
   const model = sessionModel(played.host.model, undefined);
+  const summarizers = new HostSummarizers({ clock: SYSTEM_CLOCK, tell: () => {}, onError: () => {} });
   const ask = () => {
     const isProtected = () => false;
     state.sync();
     const messages = state.messages();
     const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
-    const question = { messages, pending, unpaid: [], isProtected, render: () => messages, usage: undefined, model };
-    return cache.decide({ ...question, summarizer: { kind: "digest" }, config: played.pruner.settings });
+    const unpaid = isPaid ? [] : pending;
+    const question = { messages, pending, unpaid, isProtected, render: () => messages, usage: undefined, model };
+    const config = played.pruner.settings;
+    return cache.decide({ ...question, summarizer: summarizers.choose(config, played.host), config });
   };
   return { cache, ask, model };
 }
@@ -198,6 +205,18 @@ test("a flush of which nothing comes is not made again for the same results", as
   expect(ask()).toBeUndefined();
   await play(played, [...turn(40_000), closing(), user()]);
   expect(ask()?.flush).toBe(true);
+});
+
+test("summaries that are still to be made are part of the price, by what their model costs", async () => {
+  const played = session({ pruneOn: "on-demand", summarizerModel: "default" });
+  await play(played, [user(), ...turn(40_000), closing(), user()]);
+  const model = walkModel("cheap reads, dear writes");
+  if (!model) throw new Error("it is there");
+  played.host = { ...played.host, model };
+  const price = (isPaid: boolean) => asking(played, isPaid).ask()?.price ?? 0;
+  // 40,000 characters are some 10,000 tokens to read at 3 a million, and a summary is written at 15.
+  expect(price(false) - price(true)).toBeGreaterThan(0.03);
+  expect(price(false) - price(true)).toBeLessThan(0.06);
 });
 
 test("where a provider finds only near ends of earlier prompts, a deep change costs the whole prompt", async () => {

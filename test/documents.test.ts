@@ -83,7 +83,7 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   },
   "npx bun bench/chains.ts <session file>": { prints: /deep changes/ },
   "npx bun bench/defaults.ts [file]": { prints: /^anthropic-5m .*recorded/m, adding: ["--only", "rollingWindow=5"] },
-  "PI_CONDENSE_SESSION=<file> npm test -- test/real-session.test.ts": { prints: /^new, as shipped: \d+ requests/m },
+  "PI_CONDENSE_SESSION=<file> npm test -- test/real-session.test.ts": { prints: /^old, as shipped: \d+ requests/m },
   "npm install --omit=dev": byPackaging("npm install --omit=dev"),
   "pi install /path/to/pi-condense": byPackaging("pi install /path/to/pi-condense"),
   "pi -e /path/to/pi-condense/index.ts": byPackaging("pi -e /path/to/pi-condense/index.ts"),

@@ -8,7 +8,7 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
 import { bigText } from "./support/fixtures/big-output.js";
 import type { Trouble } from "./support/fixtures/troublemaker.js";
-import { openSession } from "./support/hosts.js";
+import { type HostSessionOptions, openSession } from "./support/hosts.js";
 import { checkDroppedRecoverable, checkRecoverable } from "./support/invariants.js";
 import {
   createFolders,
@@ -57,8 +57,35 @@ function folders(): PiFolders {
   return made;
 }
 
+/** What is looked at of a process, or of a session in this one. */
+type Seen = Pick<PiRun, "requests" | "entries">;
+
+/** Sessions in this process that have been asked for, one after the other. */
+let inProcess: Promise<unknown> = Promise.resolve();
+
+/** A session in this process takes up what a killed one has left, and goes on without a word but those of its commands. */
+async function goOn(host: Host, place: PiFolders, killed: PiRun, options: HostSessionOptions & { prompts: string[] }) {
+  const work = inProcess.then(async (): Promise<Seen> => {
+    const notices: string[] = [];
+    const session = await openSession(host, {
+      ...{ folders: place, sessionFile: killed.sessionFile, ui: recordingUi(notices), ...options },
+      extensionPaths: [PRODUCT_ENTRY, ...(options.extensionPaths ?? [])],
+    });
+    try {
+      for (const prompt of options.prompts) await session.prompt(prompt);
+      expect(session.errors).toEqual([]);
+      expect(notices.filter((notice) => !/^(?:Condensed|Compressed|Nothing) /.test(notice))).toEqual([]);
+      return { requests: session.requests, entries: session.sessionManager.getEntries() };
+    } finally {
+      await session.close();
+    }
+  });
+  inProcess = work.catch(() => undefined);
+  return work;
+}
+
 /** The session as a process would find it, with what a request of another process has sent. */
-function taken(run: PiRun, place: PiFolders, sent: readonly AgentMessage[]) {
+function taken(run: Seen, place: PiFolders, sent: readonly AgentMessage[]) {
   const tree = new EntryTree(place.sessionDir).read(
     run.entries.filter((entry) => entry.type !== "session").map((entry) => JSON.stringify(entry)),
   );
@@ -67,7 +94,7 @@ function taken(run: PiRun, place: PiFolders, sent: readonly AgentMessage[]) {
 }
 
 /** The last request is valid, and each result of the session stands in it or is given back by what stands for it. */
-function expectNothingLost(run: PiRun, place: PiFolders): void {
+function expectNothingLost(run: Seen, place: PiFolders): void {
   const sent = run.requests.at(-1)?.messages ?? [];
   expect(checkTranscript(sent)).toEqual([]);
   const { session, request } = taken(run, place, sent);
@@ -91,10 +118,9 @@ function ownEntries(entries: readonly { type: string; customType?: string }[]): 
 }
 
 describe.each(HOSTS)("kill -9 on %s", (host) => {
-  /** One process that is killed at a write of its flush, and one that goes on. */
-  async function killAndGoOn(at: number, half: boolean): Promise<{ killed: PiRun; second: PiRun; place: PiFolders }> {
-    const place = folders();
-    const killed = await runPi(host, {
+  /** A process that is killed at a write of its flush. */
+  function kill(place: PiFolders, at: number, half: boolean): Promise<PiRun> {
+    return runPi(host, {
       folders: place,
       prompts: [...PROMPTS, "/pruner compact", "four"],
       script: { replies: [...REPLIES, { text: "Four." }] },
@@ -102,17 +128,10 @@ describe.each(HOSTS)("kill -9 on %s", (host) => {
       env: { NODE_OPTIONS: preload, KILL_AT: String(at), KILL_HALF: half ? "1" : "" },
       damaged: half,
     });
-    const second = await runPi(host, {
-      folders: place,
-      session: "continue",
-      prompts: ["go on", "/pruner compact", "and now?"],
-      script: { replies: [{ text: "Going on." }, { text: "Now." }] },
-      damaged: half,
-    });
-    // Without a user interface a command answers on standard error.
-    expect([second.code, second.stderr.replace(/^(?:Condensed|Compressed|Nothing) .*\n/gm, "")]).toEqual([0, ""]);
-    return { killed, second, place };
   }
+
+  const PROMPTS_AFTER = ["go on", "/pruner compact", "and now?"];
+  const REPLIES_AFTER = [{ text: "Going on." }, { text: "Now." }];
 
   test(
     "between any two writes of a flush loses nothing, and a second process completes it",
@@ -125,10 +144,16 @@ describe.each(HOSTS)("kill -9 on %s", (host) => {
       });
       const writes = ownEntries(whole.entries);
       expect(new Set(writes).size).toBe(5);
+      let kills = 0;
       await inPairs([...writes.keys()], async (at) => {
-        const { killed, second, place } = await killAndGoOn(at, false);
+        const place = folders();
+        const killed = await kill(place, at, false);
+        // Where handlers are not awaited, a slow machine may flush before the last turn is there, and writes less.
+        if (killed.code === 0 && ownEntries(killed.entries).length <= at) return;
         expect(killed.code).toBeNull();
+        kills += 1;
         expect(ownEntries(killed.entries)).toHaveLength(at);
+        const second = await goOn(host, place, killed, { prompts: PROMPTS_AFTER, replies: REPLIES_AFTER });
         // Without its frontier a flush changes no request.
         const first = second.requests[0]?.messages ?? [];
         expect(first.filter(isToolResult).map(extractToolResultText)).toContain(FILES["b.ts"]);
@@ -137,6 +162,7 @@ describe.each(HOSTS)("kill -9 on %s", (host) => {
         expect(JSON.stringify(second.requests.at(-1)?.messages)).toContain("<compressed-chain ");
         expect(JSON.stringify(second.requests.at(-1)?.messages)).not.toContain("export const b149");
       });
+      expect(kills).toBeGreaterThan(writes.length / 2);
     },
     TIMEOUT,
   );
@@ -144,8 +170,18 @@ describe.each(HOSTS)("kill -9 on %s", (host) => {
   test(
     "within a write leaves a last line that ends too early: the next request is valid, and what was given back still is",
     async () => {
-      const { killed, second, place } = await killAndGoOn(1, true);
+      const place = folders();
+      const killed = await kill(place, 1, true);
       expect(killed.code).toBeNull();
+      const second = await runPi(host, {
+        folders: place,
+        session: "continue",
+        prompts: PROMPTS_AFTER,
+        script: { replies: REPLIES_AFTER },
+        damaged: true,
+      });
+      // Without a user interface a command answers on standard error.
+      expect([second.code, second.stderr.replace(/^(?:Condensed|Compressed|Nothing) .*\n/gm, "")]).toEqual([0, ""]);
       const third = await runPi(host, {
         folders: place,
         session: "continue",
@@ -198,14 +234,11 @@ describe.each(HOSTS)("kill -9 on %s", (host) => {
         const killed = await run(place, at);
         expect([at, killed.code]).toEqual([at, null]);
         expect(JSON.stringify(killed.entries)).not.toContain('"spillPath"');
-        const second = await runPi(host, {
-          folders: place,
-          session: "continue",
+        const second = await goOn(host, place, killed, {
           prompts: ["go on"],
-          script: { replies: [{ text: "Going on." }] },
-          extensions: [tool],
+          replies: [{ text: "Going on." }],
+          extensionPaths: [tool],
         });
-        expect([second.code, second.stderr]).toEqual([0, ""]);
         expectNothingLost(second, place);
         const [result] = (second.requests[0]?.messages ?? []).filter(isToolResult);
         const stub = result ? extractToolResultText(result) : "";

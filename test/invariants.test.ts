@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
+import type { FlushDecision } from "../src/cost/prices.js";
 import { pruneMessages } from "../src/pruner.js";
 import { sessionArbitrary } from "./support/generate.js";
 import {
@@ -15,13 +16,38 @@ import {
 } from "./support/invariants.js";
 import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
 import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
+import { usageOf } from "./support/walk-host.js";
+import { type ModelName, walkModel } from "./support/walk-models.js";
 
 /** A flush after each closing reply, whatever it costs. */
 const CLOSING = { summarizerModel: "none", minBatchChars: 0, pruneOn: "agent-message" } as const;
 
-const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
+const CACHE_AWARE = { summarizerModel: "none", minBatchChars: 0, pruneOn: "cache-aware" } as const;
+
+interface Variant {
+  name: string;
+  settings: Settings;
+  lag?: boolean;
+  /** Gives the session prices and a window. */
+  model?: ModelName;
+  /** Decisions that its sessions must come to. */
+  decisions?: FlushDecision["reason"][];
+}
+
+const VARIANTS: Variant[] = [
   { name: "agent-message", settings: { ...CLOSING, minBatchChars: 200 } },
-  { name: "cache-aware", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "cache-aware" } },
+  {
+    name: "cache-aware",
+    settings: CACHE_AWARE,
+    model: "cheap reads, dear writes",
+    decisions: ["pays", "does-not-pay"],
+  },
+  {
+    name: "cache-aware, in a small window",
+    settings: CACHE_AWARE,
+    model: "a small window",
+    decisions: ["window-pressure"],
+  },
   { name: "every-turn", settings: { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" } },
   {
     name: "one batch a run",
@@ -62,9 +88,20 @@ const VARIANTS: { name: string; settings: Settings; lag?: boolean }[] = [
   { name: "a branch that lags behind", settings: { ...CLOSING, minBatchChars: 200 }, lag: true },
 ];
 
+/** What a small window is told of, and nothing else. */
+const OF_THE_WINDOW = /^pruner: the context is larger than the model's window/;
+
+/** Gives the session a model and, as the hosts do, its window and what is used of it. */
+function speakBy(session: SimulatedSession, name: ModelName | undefined): void {
+  const model = name && walkModel(name);
+  if (!model) return;
+  session.host = { ...session.host, model, usage: () => usageOf(session.messages(), model.contextWindow, false) };
+}
+
 /** Plays a generated conversation and gives the session and its requests. */
-async function play(messages: AgentMessage[], agentDir: string, lag = false) {
+async function play(messages: AgentMessage[], agentDir: string, { lag, model }: Variant) {
   const session = new SimulatedSession(agentDir, undefined, lag);
+  speakBy(session, model);
   const requests = await session.play(messages);
   return { session, requests };
 }
@@ -81,13 +118,16 @@ for (const variant of VARIANTS) {
       "hold at every request of a generated session",
       async () => {
         let condensed = 0;
+        const reasons = new Set<string>();
         await fc.assert(
           fc.asyncProperty(sessionArbitrary(), async (messages) => {
-            const { session, requests } = await play(messages, agentDir, variant.lag);
-            expect(session.notices).toEqual([]);
+            const { session, requests } = await play(messages, agentDir, variant);
+            expect(session.notices.filter((notice) => !OF_THE_WINDOW.test(notice))).toEqual([]);
             session.catchUp();
             const state = session.state();
             condensed += state.indexer.refs().length;
+            const { decision } = session.pruner.status(session.host) ?? {};
+            if (decision) reasons.add(decision.reason);
             for (const request of requests) {
               expect(checkValid(request)).toEqual([]);
               expect(checkUnseenRaw(request)).toEqual([]);
@@ -103,6 +143,7 @@ for (const variant of VARIANTS) {
             expect(JSON.stringify(last && pruneMessages(last.raw, plan))).toBe(sentOf(requests));
 
             const again = session.restart();
+            speakBy(again, variant.model);
             const renderAgain = pruneMessages(last?.raw ?? [], again.state().plan(session.pruner.settings));
             expect(JSON.stringify(last && renderAgain)).toBe(sentOf(requests));
             const request = await again.request();
@@ -113,6 +154,7 @@ for (const variant of VARIANTS) {
           }),
         );
         expect(condensed).toBeGreaterThan(PROPERTY_RUNS / 10);
+        expect([...reasons]).toEqual(expect.arrayContaining(variant.decisions ?? []));
       },
       PROPERTY_TIMEOUT,
     );

@@ -1,13 +1,15 @@
-/** The main job on the real command line of both hosts: condensed where it stood, recoverable, stable, off when off. */
+/** The main job on both hosts, mostly on their real command line: condensed where it stood, recoverable, stable, off when off. */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import { extractToolResultText, textOf } from "../src/transcript/messages.js";
+import { openSession, until } from "./support/hosts.js";
 import {
   createFolders,
   HOSTS,
   type PiFolders,
   type PiOptions,
   type PiRun,
+  PRODUCT_ENTRY,
   runPi,
   supportPath,
 } from "./support/print-mode.js";
@@ -90,7 +92,8 @@ describe.each(HOSTS)("print mode on %s", (host) => {
     "condenses finished output, gives it back, and goes on with the same prefix in a second process",
     async () => {
       const place = folders();
-      const first = await run(host, { folders: place });
+      // Here as a user has it, module by module.
+      const first = await run(host, { folders: place, product: PRODUCT_ENTRY });
       expectCondensed(first);
 
       const answer = resultOf(first.requests[5]?.messages, "call_query");
@@ -100,6 +103,7 @@ describe.each(HOSTS)("print mode on %s", (host) => {
 
       const second = await run(host, {
         folders: place,
+        product: PRODUCT_ENTRY,
         session: "continue",
         prompts: ["go on"],
         script: { replies: [{ text: "Still here." }] },
@@ -114,9 +118,9 @@ describe.each(HOSTS)("print mode on %s", (host) => {
   );
 
   test(
-    "condenses also while another extension sleeps two seconds in turn_end",
+    "condenses also while another extension sleeps in turn_end",
     async () => {
-      const slow = { extensions: [supportPath("slow-handler.ts")], env: { SLOW_HANDLER_MS: "2000" } };
+      const slow = { extensions: [supportPath("slow-handler.ts")], env: { SLOW_HANDLER_MS: "800" } };
       expectCondensed(await run(host, { folders: folders(), timeoutMs: 90_000, ...slow }));
     },
     TIMEOUT,
@@ -174,41 +178,45 @@ describe.each(HOSTS)("print mode on %s", (host) => {
     },
     TIMEOUT,
   );
+});
 
+describe.each(HOSTS)("in process on %s", (host) => {
   test.each([
     ["cut at the output limit", { text: "[1] Half a", stopReason: "length" as const }],
     ["failed", { stopReason: "error" as const, errorMessage: "overloaded" }],
     ["empty", { text: "" }],
     ["thinking only", { thinking: "Let me think about that file." }],
-  ])(
-    "leaves raw results and batch for the next flush when the summary is %s",
-    async (_name, bad) => {
-      const good = { text: "[1] Exports step0 to step119." };
-      const result = await run(host, {
-        folders: folders(),
-        prompts: ["look at the app", "go on", "and now?"],
-        settings: { contextPrune: { summarizerModel: "scripted/sum", pruneOn: "agent-message" } },
-        script: {
-          replies: [
-            { calls: [call("read", { path: "src/app.ts" }, "call_app")] },
-            { text: "The app has 120 steps." },
-            { text: "Going on.", delayMs: 1_500 },
-            { text: "Now.", delayMs: 1_500 },
-          ],
-          repliesOf: { sum: [bad, good] },
-          // The session's own model, which steps in for one that fails, is no better.
-          rules: [
-            { model: "main", system: SUMMARY_PROMPT, reply: { stopReason: "error", errorMessage: "overloaded" } },
-          ],
-        },
-      });
-      const main = result.requests.filter(
+  ])("leaves raw results and batch for the next flush when the summary is %s", async (_name, bad) => {
+    const good = { text: "[1] Exports step0 to step119." };
+    const session = await openSession(host, {
+      extensionPaths: [PRODUCT_ENTRY],
+      files: FILES,
+      settings: { contextPrune: { summarizerModel: "scripted/sum", pruneOn: "agent-message" } },
+      script: {
+        replies: [
+          { calls: [call("read", { path: "src/app.ts" }, "call_app")] },
+          { text: "The app has 120 steps." },
+          { text: "Going on." },
+        ],
+        repliesOf: { sum: [bad, good] },
+        // The session's own model, which steps in for one that fails, is no better.
+        rules: [{ model: "main", system: SUMMARY_PROMPT, reply: { stopReason: "error", errorMessage: "overloaded" } }],
+      },
+    });
+    const summaries = () => session.requests.filter((request) => request.model === "sum");
+    try {
+      await session.prompt("look at the app");
+      await until(() => summaries().length === 1);
+      await session.prompt("go on");
+      await until(() => JSON.stringify(session.branch()).includes("Exports step0 to step119."));
+      const main = session.requests.filter(
         ({ model, systemPrompt }) => model === "main" && !systemPrompt.includes(SUMMARY_PROMPT),
       );
-      expect(result.requests.filter((request) => request.model === "sum")).toHaveLength(2);
+      expect(summaries()).toHaveLength(2);
       expect(textOfResult(main[2]?.messages, "call_app")).toContain("return n * 119;");
-      expect(JSON.stringify(result.entries)).toContain("Exports step0 to step119.");
-    },
-    TIMEOUT,
-  );
+      expect(session.errors).toEqual([]);
+    } finally {
+      await session.close();
+    }
+  });
 });

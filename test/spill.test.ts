@@ -21,6 +21,7 @@ import {
 import { bigLine, bigText } from "./support/fixtures/big-output.js";
 import { type HostSession, openSession, type Reply } from "./support/hosts.js";
 import {
+  bundledProduct,
   createFolders,
   HOSTS,
   type Host,
@@ -39,7 +40,7 @@ setDefaultTimeout(180_000);
 
 const BIG_OUTPUT = supportPath("fixtures/big-output.ts");
 /** Loaded first, so that the product's own handlers come after the wait. */
-const SLOW_HANDLER = { product: supportPath("slow-handler.ts"), env: { SLOW_HANDLER_MS: "1500" } };
+const SLOW_HANDLER = { product: supportPath("slow-handler.ts"), env: { SLOW_HANDLER_MS: "800" } };
 
 const BYTES = 1_000_000;
 const BODY = bigText(BYTES);
@@ -78,7 +79,7 @@ async function run(
   const result = await runPi(host, {
     timeoutMs: 90_000,
     ...rest,
-    extensions: options.product ? [PRODUCT_ENTRY, BIG_OUTPUT] : [BIG_OUTPUT],
+    extensions: options.product ? [bundledProduct(), BIG_OUTPUT] : [BIG_OUTPUT],
     script: { replies },
     settings: { contextPrune: { summarizerModel: "scripted/sum", ...contextPrune } },
   });
@@ -162,7 +163,7 @@ function mode(path: string): number {
 describe.each(HOSTS)("an oversized result in print mode on %s", (host) => {
   test.each<[string, Partial<PiOptions>]>([
     ["", {}],
-    [", with a handler of another extension that takes 1.5 s", SLOW_HANDLER],
+    [", with a slow handler of another extension", SLOW_HANDLER],
   ])("never leaves whole, stands in a blob of its own and is read from there%s", async (_name, variant) => {
     const folders = freshFolders();
     const first = await run(host, {

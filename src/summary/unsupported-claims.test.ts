@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { cpuMs } from "../../test/support/cpu-time.js";
 import type { CapturedToolCall } from "../types.js";
 import { unsupportedClaims } from "./unsupported-claims.js";
 
@@ -108,8 +109,9 @@ test("many sections of a large batch are checked in little time", () => {
   const large = Array.from({ length: 40 }, (_, i) =>
     call("bash", { command: `run ${i}` }, `line ${i} of /a/b.ts\n`.repeat(3_000)),
   );
-  const startedAt = performance.now();
-  const check = unsupportedClaims({ assistantText: "", toolCalls: large });
-  for (let i = 0; i < 40; i++) expect(check(`see ../a/b.ts:3,000 and lib/${i}.ts`)).toEqual([`lib/${i}.ts`]);
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  const used = cpuMs(() => {
+    const check = unsupportedClaims({ assistantText: "", toolCalls: large });
+    for (let i = 0; i < 40; i++) expect(check(`see ../a/b.ts:3,000 and lib/${i}.ts`)).toEqual([`lib/${i}.ts`]);
+  });
+  expect(used).toBeLessThan(5_000);
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { cpuMs } from "../../test/support/cpu-time.js";
 import { taggedText } from "./tags.js";
 
 describe("taggedText", () => {
@@ -22,8 +23,6 @@ describe("taggedText", () => {
   ])("gives nothing for %j", (text) => expect(taggedText(text)).toBe(""));
 
   test("takes a moment on a long text of open marks", () => {
-    const started = performance.now();
-    expect(taggedText("<protect>".repeat(20_000))).toBe("");
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(cpuMs(() => expect(taggedText("<protect>".repeat(20_000))).toBe(""))).toBeLessThan(1_000);
   });
 });

@@ -3,7 +3,16 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExtensionAPI, SessionEntry } from "@mariozechner/pi-coding-agent";
 import { createFolders } from "./folders.js";
-import { HOSTS, type HostSession, type HostSessionOptions, openSession, supportPath, until } from "./hosts.js";
+import {
+  HOSTS,
+  type HostSession,
+  type HostSessionOptions,
+  openSession,
+  PRODUCT_ENTRY,
+  supportPath,
+  until,
+} from "./hosts.js";
+import { recordingUi } from "./recording-ui.js";
 import { checkTranscript } from "./transcript.js";
 
 setDefaultTimeout(60_000);
@@ -30,6 +39,14 @@ for (const host of HOSTS) {
     afterEach(async () => {
       await open?.close();
       open = undefined;
+    });
+
+    test("loads the product with this host's own libraries", async () => {
+      const notices: string[] = [];
+      const run = await start({ extensionPaths: [PRODUCT_ENTRY], ui: recordingUi(notices) });
+      await run.prompt("/pruner doctor");
+      expect(run.errors).toEqual([]);
+      expect(notices.join("\n")).toContain(`pi ${host === "old" ? "0.73.1" : "1.6.0"}, Node `);
     });
 
     test("runs tools, loads an extension by path and records every request", async () => {

@@ -10,7 +10,8 @@ import type {
   SessionManager,
 } from "@mariozechner/pi-coding-agent";
 import { createFolders, type PiFolders, writeSettings } from "./folders.js";
-import { HOST_PATHS, type Host } from "./host-paths.js";
+import { HOST_PATHS, type Host, PRODUCT_ENTRY } from "./host-paths.js";
+import { productInProcess } from "./product.js";
 import {
   modelsOf,
   type Reply,
@@ -27,7 +28,7 @@ export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
 export type { Reply } from "./script.js";
 
 export interface HostSessionOptions {
-  /** Extensions by path, loaded through the host's own loader. */
+  /** Extensions by path, loaded through the host's own loader; the product with the libraries of this host. */
   extensionPaths?: string[];
   /** Extensions as functions, after the ones by path. */
   factories?: ExtensionFactory[];
@@ -135,6 +136,8 @@ export async function openSession(host: Host, options: HostSessionOptions = {}):
   if (options.settings || !hasSettings) writeSettings(folders, options.settings);
   enterEnvironment(folders.agentDir);
 
+  const own = await productInProcess(host);
+  const extensionPaths = options.extensionPaths?.map((path) => (path === PRODUCT_ENTRY ? own : path)) ?? [];
   const errors: ExtensionError[] = [];
   const requests: ScriptedRequest[] = [];
   const script = options.script ?? {};
@@ -152,7 +155,7 @@ export async function openSession(host: Host, options: HostSessionOptions = {}):
         noPromptTemplates: true,
         noThemes: true,
         noContextFiles: true,
-        additionalExtensionPaths: options.extensionPaths ?? [],
+        additionalExtensionPaths: extensionPaths,
         extensionFactories: [
           (pi: Parameters<ExtensionFactory>[0]) => pi.registerProvider(SCRIPTED_PROVIDER, provider),
           ...(options.factories ?? []),

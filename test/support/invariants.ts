@@ -5,7 +5,6 @@ import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionView } from "../../src/engine/session-state.js";
 import { recover, sourcesOf } from "../../src/recovery/originals.js";
 import { markerRefs } from "../../src/render/arguments.js";
-import { repairTranscript } from "../../src/render/repair.js";
 import {
   contentChars,
   extractToolResultText,
@@ -18,7 +17,7 @@ import {
 } from "../../src/transcript/messages.js";
 import { QUERY_TOOL_NAME } from "../../src/types.js";
 import type { RenderedRequest } from "./simulated-session.js";
-import { checkTranscript } from "./transcript.js";
+import { checkTranscript, sendableResults } from "./transcript.js";
 
 /** A result whose content was replaced. */
 export interface CondensedResult {
@@ -85,8 +84,7 @@ export function checkDroppedRecoverable({ raw, sent }: RenderedRequest, state: S
       .map((i) => i.data),
   );
   const kept = new Set(sent.filter(isToolResult).map((m) => `${m.toolCallId}@${m.timestamp}`));
-  return repairTranscript([...raw])
-    .filter(isToolResult)
+  return sendableResults(raw)
     .filter((message) => !kept.has(`${message.toolCallId}@${message.timestamp}`))
     .filter((message) => {
       const text = extractToolResultText(message);
@@ -139,7 +137,7 @@ export function checkUnseenRaw({ raw, sent }: RenderedRequest): string[] {
   const unseen = raw.slice(lastAnswerIndex(raw) + 1).filter(isToolResult);
   if (unseen.length === 0) return [];
   // Neither what pi-ai leaves out of every request nor what has no call was ever to be seen.
-  const sendable = new Set(repairTranscript([...raw]).filter(isToolResult));
+  const sendable = new Set<AgentMessage>(sendableResults(raw));
   const sentResults = sent.filter(isToolResult);
   return unseen.flatMap((message) => {
     const found = sentResults.filter((m) => isSame(m, message));

@@ -4,11 +4,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFile
 import { delimiter, dirname, join } from "node:path";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
 import { type PiFolders, writeSettings } from "./folders.js";
-import { HOST_PATHS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
+import { HOST_PATHS, type Host, supportPath } from "./host-paths.js";
+import { bundledProduct } from "./product.js";
 import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "./script.js";
 
 export { createFolders, type PiFolders } from "./folders.js";
 export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
+export { bundledProduct } from "./product.js";
 
 export interface PiOptions {
   /** Folders to run in, made by `createFolders`; sharing them is how a second process finds the session of the first. */
@@ -18,7 +20,7 @@ export interface PiOptions {
   script: Script;
   /** Keys of pi's settings file, such as `contextPrune`. Without them an existing file stays as it is. */
   settings?: Record<string, unknown>;
-  /** The extension under test, or `false` for none; the product's entry if missing. */
+  /** The extension under test, or `false` for none; the product in one file if missing, `PRODUCT_ENTRY` for its modules. */
   product?: string | false;
   /** Further extensions by path, loaded after it. */
   extensions?: string[];
@@ -148,7 +150,7 @@ export function parseLines<T>(text: string): T[] {
 function commandLine(host: Host, options: PiOptions): string[] {
   const odd = options.prompts.find((prompt) => /^[-@]/.test(prompt));
   if (odd !== undefined) throw new Error(`The command line takes "${odd}" for an option or a file`);
-  const product = options.product ?? PRODUCT_ENTRY;
+  const product = options.product ?? bundledProduct();
   const extensions = [supportPath("scripted-model.ts"), ...(product ? [product] : []), ...(options.extensions ?? [])];
   const session =
     options.session === "continue"

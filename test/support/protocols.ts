@@ -56,6 +56,17 @@ export function checkPayload(protocol: Protocol, payload: unknown): string[] {
   return [...found, ...pairingProblems(conversation, reader)];
 }
 
+/** Those of `after` that were not yet wrong, or less often, before; where in the payload they stand is of no account. */
+export function newProblems(after: readonly string[], before: readonly string[]): string[] {
+  const what = (problem: string) => problem.replace(/^(?:\d+|end): /, "");
+  const known = before.map(what);
+  return after.filter((problem) => {
+    const place = known.indexOf(what(problem));
+    if (place >= 0) known.splice(place, 1);
+    return place < 0;
+  });
+}
+
 /** Reasoning and what proves it, in order: whatever a provider gave to be handed back as it was. */
 export function signaturesOf(protocol: Protocol, payload: unknown): string[] {
   return READERS[protocol].turns(object(payload)).flatMap((turn) => turn.signatures);

@@ -3,7 +3,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { sessionArbitrary } from "./generate.js";
-import { checkTranscript } from "./transcript.js";
+import { checkTranscript, sendableResults } from "./transcript.js";
 
 const USAGE = {
   input: 10,
@@ -377,6 +377,24 @@ describe("with the original", () => {
     expect(checkTranscript(original.with(2, result("", 2, "stub")), original)).toEqual([]);
     expectOne(checkTranscript(original.slice(0, 2), original), /call 2/);
   });
+});
+
+test("a result may be sent where it is the first answer to a call of the reply before it", () => {
+  const first = result("a", 2);
+  const second = result("b", 4);
+  expect(
+    sendableResults([
+      result("a", 0),
+      assistant([call("a"), call("b")], 1),
+      first,
+      notice(3),
+      second,
+      result("a", 5),
+      assistant([call("c")], 6, { stopReason: "aborted" }),
+      result("c", 7),
+      result("b", 8),
+    ]),
+  ).toEqual([first, second]);
 });
 
 describe("on generated sessions", () => {

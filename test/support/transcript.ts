@@ -121,6 +121,24 @@ function structureFindings(messages: readonly AgentMessage[]): Finding[] {
 }
 
 /**
+ * Results that a provider may be sent: each answers a call of the reply before it, and is the first to do so. What stands
+ * between the two is moved, so that it does not matter.
+ */
+export function sendableResults(messages: readonly AgentMessage[]): ToolResultMessage[] {
+  let waiting: string[] = [];
+  return messages.filter((message): message is ToolResultMessage => {
+    if (message.role === "assistant") {
+      const isWhole = message.stopReason !== "error" && message.stopReason !== "aborted";
+      waiting = isWhole ? message.content.flatMap((block) => (block.type === "toolCall" ? [block.id] : [])) : [];
+    }
+    if (message.role !== "toolResult") return false;
+    const place = waiting.indexOf(message.toolCallId);
+    if (place >= 0) waiting.splice(place, 1);
+    return place >= 0;
+  });
+}
+
+/**
  * Whether the message reaches the provider at all: hosts leave out roles that they do not know and `!!` commands, and
  * hold system messages back until the results are in, so none of these stands between a call and its result.
  */

@@ -93,7 +93,7 @@ export class HostedSession extends SimulatedSession {
 }
 
 /** As the hosts reckon: what the last reply has reported, and a quarter of the characters behind it. */
-function usageOf(
+export function usageOf(
   messages: readonly AgentMessage[],
   contextWindow: number | undefined,
   compacted: boolean,

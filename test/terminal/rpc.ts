@@ -3,7 +3,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { type PiFolders, writeSettings } from "../support/folders.js";
-import { HOST_PATHS, type Host, PRODUCT_ENTRY, supportPath } from "../support/host-paths.js";
+import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
+import { bundledProduct } from "../support/product.js";
 import { modelsOf, SCRIPTED_PROVIDER, type Script } from "../support/script.js";
 
 const WAIT_MS = 30_000;
@@ -40,7 +41,7 @@ export class RpcSession {
     const path = process.env.PATH ?? "";
     const args = [
       ...["--mode", "rpc", "--provider", SCRIPTED_PROVIDER, "--model", modelsOf(script)[0].id],
-      ...["--session-dir", folders.sessionDir, "-e", supportPath("scripted-model.ts"), "-e", PRODUCT_ENTRY],
+      ...["--session-dir", folders.sessionDir, "-e", supportPath("scripted-model.ts"), "-e", bundledProduct()],
     ];
     this.child = spawn(node, [cli, ...args], {
       cwd: folders.cwd,

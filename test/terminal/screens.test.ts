@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Message } from "@mariozechner/pi-ai";
 import { createFolders, type PiFolders } from "../support/folders.js";
-import { HOSTS, type Host } from "../support/host-paths.js";
+import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.js";
 import { FILES, SUMMARY_TEXT, scriptOf, TURNS } from "./conversation.js";
 import { missingTmux, pause, Terminal, type TerminalOptions } from "./tmux.js";
 
@@ -61,7 +61,7 @@ for (const host of HOSTS) {
     test(
       "a setting changed on the settings screen is saved and holds at the next request",
       async () => {
-        const running = await start(host, { summarizerModel: "none" });
+        const running = await start(host, { summarizerModel: "none" }, { product: PRODUCT_ENTRY });
         await play(running, 1);
         await running.submit("/pruner");
         await running.see("Pruner settings");

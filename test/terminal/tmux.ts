@@ -3,8 +3,9 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { type PiFolders, writeSettings } from "../support/folders.js";
-import { HOST_PATHS, type Host, PRODUCT_ENTRY, supportPath } from "../support/host-paths.js";
+import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
 import { parseLines } from "../support/print-mode.js";
+import { bundledProduct } from "../support/product.js";
 import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "../support/script.js";
 
 export interface TerminalOptions {
@@ -17,6 +18,8 @@ export interface TerminalOptions {
   /** Session file to go on with. */
   session?: string;
   args?: string[];
+  /** The extension by path; in one file if missing. */
+  product?: string;
   /** Further extensions by path. */
   extensions?: string[];
 }
@@ -46,6 +49,7 @@ export class Terminal {
     this.socket = join(scratch, "tmux");
     writeFileSync(scriptFile, JSON.stringify(options.script));
     const { node, cli } = HOST_PATHS[host];
+    const product = options.product ?? bundledProduct();
     const path = process.env.PATH ?? "";
     const environment = {
       PATH: node === "node" ? path : `${dirname(node)}${delimiter}${path}`,
@@ -58,7 +62,7 @@ export class Terminal {
       SCRIPTED_MODEL_FILE: scriptFile,
       SCRIPTED_MODEL_REQUESTS: this.requestsFile,
     };
-    const extensions = [supportPath("scripted-model.ts"), PRODUCT_ENTRY, ...(options.extensions ?? [])];
+    const extensions = [supportPath("scripted-model.ts"), product, ...(options.extensions ?? [])];
     const command = [
       "env",
       "-i",
