@@ -125,6 +125,36 @@ function stateOf(indexer: ToolCallIndexer, keys: readonly string[]) {
   };
 }
 
+describe("names that a damaged or forged file holds", () => {
+  test("the highest names of the schema do not use up those that follow", () => {
+    const live = new LiveIndex();
+    const { toolCalls, refs } = {
+      toolCalls: [legacyRecord("old")],
+      refs: [{ shortId: "t9999999", toolCallId: "old" }],
+    };
+    live.append(CUSTOM_TYPE_INDEX, { toolCalls, refs });
+    const chain = { startUserTimestamp: 1, finalAssistantTimestamp: 2, droppedToolCallIds: [], toolRefs: [] };
+    live.append(CUSTOM_TYPE_CHAIN, { ...chain, blockId: "b9999999", compressedAt: 0 });
+    expect(live.add(member("c1", 1))).toEqual(["t1"]);
+    live.frontier();
+    expect(live.indexer.mintBlockId()).toBe("b1");
+    const again = live.reload();
+    expect(again.indexer.resolve("t1")).toEqual(["c1@1"]);
+    expect(again.indexer.resolve("t9999999")).toEqual(["old"]);
+    expect(again.indexer.takeInvalid()).toEqual([]);
+  });
+
+  test("thousands of records without refs are numbered in linear time", () => {
+    const live = new LiveIndex();
+    const toolCalls = Array.from({ length: 20_000 }, (_, i) => legacyRecord(`c${i}`, "x"));
+    live.append(CUSTOM_TYPE_INDEX, { toolCalls, refs: [] });
+    const start = performance.now();
+    const { indexer } = live.reload();
+    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(indexer.resolve("t20000")).toEqual(["c19999"]);
+  });
+});
+
 describe("addBatch", () => {
   test("appends the summary, then the index", () => {
     const { indexer } = new LiveIndex();

@@ -61,8 +61,7 @@ export class ToolCallIndexer {
   private file = new FileLedger();
   private ledger = new BranchLedger(this.file);
   /** Highest numbers given away since the file was read, whether or not an entry has come of it. */
-  private givenRef = 0;
-  private givenBlock = 0;
+  private readonly given = { ref: 0, block: 0 };
   private epochNumber = 0;
 
   /**
@@ -73,8 +72,7 @@ export class ToolCallIndexer {
    */
   reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): readonly OwnEntry[] {
     this.file = new FileLedger();
-    this.givenRef = 0;
-    this.givenBlock = 0;
+    Object.assign(this.given, { ref: 0, block: 0 });
     const { own, onBranch } = readEntries(all, branch);
     this.file.learn(own);
     this.foldBranch(onBranch);
@@ -133,8 +131,8 @@ export class ToolCallIndexer {
 
   /** A block id that no chain of this file has ever had. */
   mintBlockId(): string {
-    this.givenBlock = Math.max(this.givenBlock, this.file.highest.block) + 1;
-    return `b${this.givenBlock}`;
+    this.given.block = this.file.next(this.given).block;
+    return `b${this.given.block}`;
   }
 
   /** Appends the entry of a compressed chain, or of one whose state changes. The caller folds it back in. */
@@ -235,8 +233,8 @@ export class ToolCallIndexer {
   private refFor(key: string): string {
     const known = this.refOf(key);
     if (known !== undefined) return known;
-    this.givenRef = Math.max(this.givenRef, this.file.highest.ref) + 1;
-    return `t${this.givenRef}`;
+    this.given.ref = this.file.next(this.given).ref;
+    return `t${this.given.ref}`;
   }
 }
 

@@ -8,14 +8,14 @@ import type {
   DedupAliasEntryData,
   FrontierEntryData,
   RecoveryPointer,
+  SummaryPart,
   SummaryToolCallRef,
   ToolCallRecord,
 } from "../types.js";
-import { BatchSummaries, type ReadonlySummaries } from "./batch-summaries.js";
+import { type CallSummary, summaryOf } from "./batch-summaries.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall } from "./index-calls.js";
 import { splitLegacySummary } from "./legacy.js";
-import { PagedMap, type ReadonlyPagedMap } from "./paged-map.js";
 
 /** A result that repeats an indexed one. */
 export interface DuplicateCall {
@@ -36,9 +36,9 @@ export interface LegacySummary {
 
 /** What the entries up to the last frontier say about a branch. */
 export interface CommittedState {
-  calls: ReadonlyPagedMap<IndexedCall>;
+  calls: ReadonlyMap<string, IndexedCall>;
   duplicates: ReadonlyMap<string, DuplicateCall>;
-  summaries: ReadonlySummaries;
+  summaries: ReadonlyMap<string, CallSummary>;
   legacySummaries: readonly LegacySummary[];
   /** Compressed chains by block id, in the order of their blocks; also those that were decompressed by hand. */
   chains: ReadonlyMap<string, ChainCompressionEntry>;
@@ -58,9 +58,9 @@ export interface CallLookup {
 
 /** The fold of one branch. */
 export class BranchLedger implements CommittedState {
-  readonly calls = new PagedMap<IndexedCall>();
+  readonly calls = new Map<string, IndexedCall>();
   readonly duplicates = new Map<string, DuplicateCall>();
-  readonly summaries = new BatchSummaries();
+  readonly summaries = new Map<string, CallSummary>();
   readonly legacySummaries: LegacySummary[] = [];
   readonly chains = new Map<string, ChainCompressionEntry>();
   readonly skipped = new Set<string>();
@@ -165,7 +165,7 @@ export class BranchLedger implements CommittedState {
         this.commitDuplicate(own.data);
         break;
       case "summary":
-        this.summaries.add(own.data.occurrenceKeys, own.data);
+        this.addSummaries(own.data.occurrenceKeys, own.data.parts);
         break;
       case "legacy-summary":
         this.commitLegacySummary(own.text, own.refs);
@@ -183,7 +183,7 @@ export class BranchLedger implements CommittedState {
     const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
     if (!shortId || this.calls.has(given.occurrenceKey)) return;
     const call = shortId === given.shortId ? given : { ...given, shortId };
-    this.calls.add(call.occurrenceKey, call);
+    this.calls.set(call.occurrenceKey, call);
     if (this.byHash) addByHash(this.byHash, call);
   }
 
@@ -197,6 +197,11 @@ export class BranchLedger implements CommittedState {
     this.duplicates.set(key, { occurrenceKey: key, toolCallId, shortId, original, eager: eager === true });
   }
 
+  /** A batch covers these occurrences; where one of them has a summary already, the later one holds. */
+  private addSummaries(occurrenceKeys: readonly string[], parts: readonly SummaryPart[]): void {
+    if (parts.length > 0) for (const key of occurrenceKeys) this.summaries.set(key, summaryOf(key, parts));
+  }
+
   private commitLegacySummary(text: string, refs: readonly SummaryToolCallRef[]): void {
     const occurrenceKeys = refs.map((ref) => occurrenceKey(ref.toolCallId, ref.resultTimestamp));
     const texts = splitLegacySummary(text, refs);
@@ -204,7 +209,7 @@ export class BranchLedger implements CommittedState {
       const [key, own] = [occurrenceKeys[i], texts[i]];
       return key === undefined || own === undefined ? [] : [{ shortId, occurrenceKey: key, text: own }];
     });
-    this.summaries.add(occurrenceKeys, { parts });
+    this.addSummaries(occurrenceKeys, parts);
     this.legacySummaries.push({ text, occurrenceKeys });
   }
 }
