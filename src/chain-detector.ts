@@ -7,7 +7,7 @@ import {
   isDropped,
   isForeignMessage,
   isToolResult,
-  occurrenceKey,
+  resultKeysIn,
   toolCallsOf,
 } from "./transcript/messages.js";
 import { CallPairing } from "./transcript/pairing.js";
@@ -39,7 +39,7 @@ export type ProtectedTools =
  * so neither results without a call nor those of replies that pi-ai leaves out.
  */
 export function detectChains(messages: readonly AgentMessage[], protectedTools: ProtectedTools = []): ChainRange[] {
-  const detector = new ChainDetector(protectedTools);
+  const detector = new ChainDetector(protectedTools, resultKeysIn(messages));
   for (const message of messages) detector.take(message);
   return detector.ranges;
 }
@@ -65,7 +65,10 @@ class ChainDetector {
   private readonly pairing = new CallPairing();
   private readonly isProtected: (toolName: string, args: Record<string, unknown>) => boolean;
 
-  constructor(protectedTools: ProtectedTools) {
+  constructor(
+    protectedTools: ProtectedTools,
+    private readonly keyOf: (result: ToolResultMessage) => string,
+  ) {
     if (typeof protectedTools === "function") {
       this.isProtected = (toolName, args) => protectedTools({ toolName, args });
     } else {
@@ -100,8 +103,8 @@ class ChainDetector {
     chain.lastAssistantTimestamp = message.timestamp;
     for (const call of toolCallsOf(message)) {
       if (!isDropped(message)) chain.hasCall = true;
-      chain.ids.add(call.id);
-      if (this.isProtected(call.name, call.arguments)) chain.protectedIds.add(call.id);
+      chain.ids.add(String(call.id));
+      if (this.isProtected(call.name, call.arguments)) chain.protectedIds.add(String(call.id));
     }
   }
 
@@ -115,10 +118,10 @@ class ChainDetector {
     const isProtected =
       this.isProtected(message.toolName, args) ||
       (call !== undefined && call.name !== message.toolName && this.isProtected(call.name, args));
-    chain.ids.add(message.toolCallId);
-    if (isProtected) chain.protectedIds.add(message.toolCallId);
+    chain.ids.add(String(message.toolCallId));
+    if (isProtected) chain.protectedIds.add(String(message.toolCallId));
     if (!call) return;
-    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    const key = this.keyOf(message);
     chain.keys.push(key);
     if (isProtected) chain.protectedKeys.add(key);
   }

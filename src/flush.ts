@@ -3,6 +3,8 @@
  * as a model takes; committing is one synchronous step that appends the entries.
  */
 
+import { captureOccurrences } from "./batch-capture.js";
+import type { Protection } from "./capture/protection.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
 import {
@@ -15,6 +17,7 @@ import {
   summaryFor,
   textFor,
   type Verdict,
+  withoutMembers,
   withoutRepeats,
 } from "./flush/verdicts.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
@@ -155,7 +158,8 @@ function chooseChains(
  *
  * `isCurrent` tells whether an occurrence still stands in the context and has not been dealt with, `isCurrentRange`
  * whether a chain still stands there; `saveStats` appends
- * what the summariser has used, also where nothing came of it.
+ * what the summariser has used, also where nothing came of it. What would not be read back is not appended: it is left
+ * alone for good, and a diagnostic says so.
  */
 export function commitFlush(
   prepared: PreparedFlush,
@@ -164,6 +168,8 @@ export function commitFlush(
     append: AppendEntry;
     isCurrent(key: string): boolean;
     isCurrentRange(range: ChainRange): boolean;
+    /** What is protected by now: the user may have said so while the summaries were made. */
+    isProtected?: Protection;
     saveStats?: () => void;
     /** Why the flush was made, where its price decided. */
     decision?: FlushReason;
@@ -172,7 +178,10 @@ export function commitFlush(
   },
 ): FlushReport {
   const { indexer, append } = deps;
-  const batches = prepared.batches.filter(({ batch }) => batch.toolCalls.every((c) => deps.isCurrent(c.occurrenceKey)));
+  const spared = protectedByNow(prepared, deps.isProtected);
+  const batches = prepared.batches
+    .filter(({ batch }) => batch.toolCalls.every((call) => deps.isCurrent(call.occurrenceKey)))
+    .map((item) => withoutMembers(item, spared));
   const report: FlushReport = emptyReport();
   const given = new Map<string, string>();
   for (const item of batches) {
@@ -183,7 +192,9 @@ export function commitFlush(
     for (const repeat of repeats) {
       // Of an original that only another branch has, a fork would know nothing.
       if (!indexer.isSummarized(repeat.originalKey) && !given.has(repeat.originalKey)) continue;
-      given.set(repeat.call.occurrenceKey, indexer.registerDuplicate(repeat, repeat.original, append));
+      const ref = indexer.registerDuplicate(repeat, repeat.original, append);
+      if (ref === undefined) continue;
+      given.set(repeat.call.occurrenceKey, ref);
       report.duplicates += 1;
     }
   }
@@ -192,15 +203,31 @@ export function commitFlush(
     indexer,
     append,
     given,
-    isCurrent: deps.isCurrentRange,
+    isCurrent: (range) => deps.isCurrentRange(range) && !losesProtected(range, spared, indexer),
     now: deps.now,
   });
   tally(batches, report);
   deps.saveStats?.();
   const frontier = frontierAfter(settled, report, indexer, prepared.ageing);
   const decision = deps.decision && { decision: deps.decision };
-  if (frontier) append(CUSTOM_TYPE_FRONTIER, { ...frontier, ...decision });
+  const attempted = batches.flatMap(({ batch }) => batch.toolCalls.map((call) => call.occurrenceKey));
+  if (frontier) indexer.write([[CUSTOM_TYPE_FRONTIER, { ...frontier, ...decision }]], attempted, append);
   return report;
+}
+
+/** Results of the flush that are protected by now. */
+function protectedByNow({ batches, chains }: PreparedFlush, isProtected: Protection | undefined): Set<string> {
+  if (!isProtected) return new Set();
+  const inChains = new Set(chains.ranges.flatMap((range) => range.occurrenceKeys));
+  const captured = [...batches.map(({ batch }) => batch), ...captureOccurrences(chains.messages, inChains)];
+  const calls = captured.flatMap(({ toolCalls }) => toolCalls).filter(isProtected);
+  return new Set(calls.map((call) => call.occurrenceKey));
+}
+
+/** Compressing the chain would take a result out of the context that was protected meanwhile; the next flush knows of it. */
+function losesProtected(range: ChainRange, spared: ReadonlySet<string>, indexer: ToolCallIndexer): boolean {
+  const kept = new Set(range.protectedOccurrenceKeys);
+  return range.occurrenceKeys.some((key) => spared.has(key) && !kept.has(key) && !indexer.isSummarized(key));
 }
 
 /** A batch of repeats alone whose originals have failed: it waits for them. */
@@ -231,7 +258,9 @@ function commitBatch(
   const { turnIndex, timestamp } = batch;
   const refs = indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
   for (const [i, member] of members.entries()) {
-    given.set(member.call.occurrenceKey, refs[i] ?? "");
+    const ref = refs[i];
+    if (ref === undefined) continue;
+    given.set(member.call.occurrenceKey, ref);
     const raw = contentChars(member.call.content);
     const stub = sizeWith(member, summaryFor(content, i));
     if (!isWorthwhile(stub, raw)) continue;

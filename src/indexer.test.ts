@@ -83,7 +83,7 @@ class LiveIndex {
     return this.indexer.addBatch(batchOf(...members), this.append);
   }
 
-  repeat(of: BatchMember, toolCallId: string, resultTimestamp: number): string {
+  repeat(of: BatchMember, toolCallId: string, resultTimestamp: number): string | undefined {
     const call = captured(toolCallId, resultTimestamp);
     return this.indexer.registerDuplicate({ call, contentHash: of.contentHash }, of.call, this.append);
   }

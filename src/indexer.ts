@@ -6,7 +6,7 @@
  * every branch; what is rendered is kept for the current branch alone.
  */
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
+import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
@@ -14,13 +14,16 @@ import { occurrenceKey } from "./transcript/messages.js";
 import {
   type CapturedToolCall,
   type ChainCompressionEntry,
+  type ChainRange,
   CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
   type DedupAliasEntryData,
   type FrontierEntryData,
   type IndexEntryData,
+  REFUSED_ENTRY,
   type SummaryEntryData,
   type SummaryUsage,
   type ToolCallRecord,
@@ -101,20 +104,44 @@ export class ToolCallIndexer {
     if (this.ledger.fold(own)) this.epochNumber += 1;
   }
 
-  /** Appends the summary and index entries of one batch and gives its refs. The caller folds the entries back in. */
+  /**
+   * Appends the summary and index entries of one batch and gives its refs, or none where they would not be read back.
+   * The caller folds the entries back in.
+   */
   addBatch(batch: IndexableBatch, append: AppendEntry): string[] {
-    const refs = batch.members.map(({ call }) => this.refFor(call.occurrenceKey));
-    if (batch.summary) append(CUSTOM_TYPE_SUMMARY, summaryEntry(batch.members, batch.summary, refs));
-    append(CUSTOM_TYPE_INDEX, indexEntry(batch, refs));
-    return refs;
+    const keys = batch.members.map(({ call }) => call.occurrenceKey);
+    const refs = keys.map((key) => this.refFor(key));
+    const entries: [string, unknown][] = [[CUSTOM_TYPE_INDEX, indexEntry(batch, refs)]];
+    if (batch.summary) entries.unshift([CUSTOM_TYPE_SUMMARY, summaryEntry(batch.members, batch.summary, refs)]);
+    return this.write(entries, keys, append) ? refs : [];
   }
 
-  /** Appends the alias entry of a result that repeats `original`, and gives its ref. The caller folds it back in. */
+  /**
+   * Appends entries where each would be read back. Otherwise none is, and what they are about is left alone for good:
+   * work on it would be lost at every flush.
+   * @param subjects the results or the chain
+   */
+  write(entries: readonly (readonly [string, unknown])[], subjects: readonly string[], append: AppendEntry): boolean {
+    const readable = entries.every(([customType, data]) => isReadable(customType, data));
+    if (readable) for (const [customType, data] of entries) append(customType, data);
+    else for (const detail of subjects) append(CUSTOM_TYPE_DIAGNOSTIC, { kind: REFUSED_ENTRY, detail });
+    return readable;
+  }
+
+  /** No readable entry can be made of this result, or of the chain of this name. */
+  isRefused(subject: string): boolean {
+    return this.file.isRefused(subject);
+  }
+
+  /**
+   * Appends the alias entry of a result that repeats `original`, and gives its ref, `undefined` where the entry would not
+   * be read back. The caller folds it back in.
+   */
   registerDuplicate(
     repeat: { call: CapturedToolCall; contentHash: string; eager?: true },
     original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">,
     append: AppendEntry,
-  ): string {
+  ): string | undefined {
     const shortId = this.refFor(repeat.call.occurrenceKey);
     const data: DedupAliasEntryData = {
       newToolCallId: repeat.call.toolCallId,
@@ -125,8 +152,7 @@ export class ToolCallIndexer {
       shortId,
       ...(repeat.eager ? { eager: true } : {}),
     };
-    append(CUSTOM_TYPE_DEDUP_ALIAS, data);
-    return shortId;
+    return this.write([[CUSTOM_TYPE_DEDUP_ALIAS, data]], [repeat.call.occurrenceKey], append) ? shortId : undefined;
   }
 
   /** A block id that no chain of this file has ever had. */
@@ -135,9 +161,9 @@ export class ToolCallIndexer {
     return `b${this.given.block}`;
   }
 
-  /** Appends the entry of a compressed chain, or of one whose state changes. The caller folds it back in. */
-  registerChain(chain: ChainCompressionEntry, append: AppendEntry): void {
-    append(CUSTOM_TYPE_CHAIN, chain);
+  /** Appends the entry of a compressed chain, or of one whose state changes; false where it would not be read back. */
+  registerChain(chain: ChainCompressionEntry, append: AppendEntry): boolean {
+    return this.write([[CUSTOM_TYPE_CHAIN, chain]], [chainName(chain)], append);
   }
 
   /** The chains of the current branch by block id, decompressed ones too. */
@@ -155,9 +181,9 @@ export class ToolCallIndexer {
     return this.ledger.has(key);
   }
 
-  /** A flush has looked at the occurrence beyond the frontier and skipped it for good. */
+  /** The occurrence is left alone for good: a flush beyond whose frontier it stands has skipped it, or no entry can be made. */
   isSkipped(key: string): boolean {
-    return this.ledger.skipped.has(key);
+    return this.ledger.skipped.has(key) || this.file.isRefused(key);
   }
 
   /** A frontier has said of the occurrence that it has had its time. */
@@ -236,6 +262,11 @@ export class ToolCallIndexer {
     this.given.ref = this.file.next(this.given).ref;
     return `t${this.given.ref}`;
   }
+}
+
+/** What a chain is called before it has a block id. */
+export function chainName(range: Pick<ChainRange, "startUserTimestamp" | "finalAssistantTimestamp">): string {
+  return `chain ${range.startUserTimestamp}-${range.finalAssistantTimestamp}`;
 }
 
 /** The own entries of a file and, out of them, those of its branch, each read once. */

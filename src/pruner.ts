@@ -14,7 +14,8 @@ import {
   isOwnMessage,
   isToolResult,
   lastAnswerIndex,
-  occurrenceKey,
+  resultKeys,
+  resultKeysIn,
   textOf,
 } from "./transcript/messages.js";
 import { CallPairing } from "./transcript/pairing.js";
@@ -64,6 +65,7 @@ export function applyRender(messages: AgentMessage[], rendered: AgentMessage[]):
 function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
   if (plan.isEmpty) return messages;
   const pairing = new CallPairing();
+  const keyOf = resultKeysIn(messages);
   const optionsOf = new Map<ToolCall, ArgumentOptions>();
   const turns = new Map<number, AssistantMessage>();
   let turn = -1;
@@ -74,7 +76,7 @@ function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen:
       turn = i;
     } else if (message && isToolResult(message)) {
       const call = pairing.take(message.toolCallId);
-      const options = call && plan.argumentsOf(occurrenceKey(message.toolCallId, message.timestamp));
+      const options = call && plan.argumentsOf(keyOf(message));
       const owner = messages[turn];
       if (!options || !owner || !isAssistant(owner)) continue;
       optionsOf.set(call, options);
@@ -108,11 +110,12 @@ function withCondensedArguments(
 function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
   if (plan.isEmpty) return messages;
   const ambiguous = ambiguousBareIds(messages, plan);
+  const keyOf = resultKeysIn(messages);
   const used = new Set<string>();
   let rendered: AgentMessage[] | undefined;
   for (const [i, message] of messages.entries()) {
     if (!isToolResult(message)) continue;
-    const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
+    const replacement = find(plan, keyOf(message), String(message.toolCallId), ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
     if (replacement.text.length >= contentChars(message.content)) continue;
@@ -124,11 +127,11 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
 
 function find(
   plan: RenderPlan,
+  key: string,
   toolCallId: string,
-  timestamp: number,
   ambiguous: ReadonlySet<string>,
 ): Replacement | undefined {
-  const exact = plan.replacements.get(occurrenceKey(toolCallId, timestamp));
+  const exact = plan.replacements.get(key);
   if (exact) return exact;
   return plan.bareIds.has(toolCallId) && !ambiguous.has(toolCallId) ? plan.replacements.get(toolCallId) : undefined;
 }
@@ -149,11 +152,8 @@ function ambiguousBareIds(messages: readonly AgentMessage[], plan: RenderPlan): 
 /** A summary message of an earlier release goes once all that it speaks of stands as stubs that hold its text. */
 function foldLegacySummaries(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
   if (plan.legacySummaries.size === 0) return messages;
-  const present = new Set<string>();
-  for (const message of messages) {
-    if (!isToolResult(message)) continue;
-    present.add(occurrenceKey(message.toolCallId, message.timestamp)).add(message.toolCallId);
-  }
+  const present = resultKeys(messages);
+  for (const message of messages) if (isToolResult(message)) present.add(String(message.toolCallId));
   const kept = messages.filter((message) => {
     if (!isOwnMessage(message)) return true;
     const keys = plan.legacySummaries.get(textOf(message.content));

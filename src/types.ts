@@ -15,6 +15,9 @@ export const CUSTOM_TYPE_FRONTIER = "context-prune-frontier";
 export const CUSTOM_TYPE_STATS = "context-prune-stats";
 export const CUSTOM_TYPE_DIAGNOSTIC = "context-prune-diagnostic";
 
+/** `kind` of the diagnostic that names a result or a chain of which no readable entry can be made; it is left alone. */
+export const REFUSED_ENTRY = "refused-entry";
+
 /** Name of the recovery tool. Its own results are never condensed as ordinary output. */
 export const QUERY_TOOL_NAME = "context_tree_query";
 
@@ -181,7 +184,8 @@ export interface CapturedToolCall {
   resultText: string;
   resultImages: number;
   isError: boolean;
-  resultTimestamp: number;
+  /** ms since the epoch; `undefined` where the message has no time. */
+  resultTimestamp: number | undefined;
 }
 
 /** The calls and results of one assistant turn, or of one agent run (`batchingMode`). */

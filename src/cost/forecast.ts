@@ -7,7 +7,7 @@ import {
   isAssistant,
   isToolResult,
   lastAnswerIndex,
-  occurrenceKey,
+  resultKeysIn,
 } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
@@ -81,13 +81,14 @@ export function forecastStubs(
     carriedTokens += tokens * Math.max(0, repliesBehind - 1);
     if (firstChanged < 0 || index < firstChanged) firstChanged = index;
   };
+  const keyOf = resultKeysIn(rendered);
   for (const [i, message] of rendered.entries()) {
     if (isAssistant(message)) {
       replyIndex = i;
       repliesBehind -= 1;
     }
     if (!isToolResult(message)) continue;
-    const call = calls.get(occurrenceKey(message.toolCallId, message.timestamp));
+    const call = calls.get(keyOf(message));
     if (!call) continue;
     const ofArguments = savedArgumentTokens(call, config);
     if (ofArguments > 0) clear(ofArguments, replyIndex);
@@ -169,11 +170,12 @@ function clearedByChain(middle: readonly AgentMessage[], range: ChainRange, summ
   let before = 0;
   let summaries = 0;
   let relocated = 0;
+  const keyOf = resultKeysIn(middle);
   for (const message of middle) {
     const tokens = estimateMessageTokens(message);
     before += tokens;
     if (!isToolResult(message)) continue;
-    if (kept.has(occurrenceKey(message.toolCallId, message.timestamp))) relocated += tokens;
+    if (kept.has(keyOf(message))) relocated += tokens;
     else summaries += Math.max(0, Math.min(tokens - STUB_TOKENS, STUB_TOKENS + tokens * summaryShare));
   }
   const lines = range.occurrenceKeys.length * CHAIN_LINE_TOKENS;

@@ -6,7 +6,7 @@ import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "../chain-compressor.js";
 import { detectChains } from "../chain-detector.js";
 import { describeOutcome } from "../digest/describe.js";
-import type { AppendEntry, ToolCallIndexer } from "../indexer.js";
+import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.js";
 import { isAssistant, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
 import {
   type CapturedToolCall,
@@ -70,7 +70,7 @@ export function compressibleRanges({
 /** The chains that a flush would compress now, oldest first. */
 export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | "isRecovery">): ChainRange[] {
   const { messages, config, indexer } = choice;
-  const isNameable = nameableIn(messages);
+  const isNameable = nameableIn(messages, indexer);
   const isOpen = openCycle(messages);
   // The last turns of the user may be protected; without so many, nothing is old enough.
   const users = messages.filter((message) => message.role === "user");
@@ -117,8 +117,7 @@ export function commitChains(
     isSummarized: (key) => covered.has(key),
     now: deps.now,
   });
-  for (const entry of entries) indexer.registerChain(entry, append);
-  return entries.length;
+  return entries.filter((entry) => indexer.registerChain(entry, append)).length;
 }
 
 /** The range without the protection of what had been condensed before it was protected: its stub is nothing to keep. */
@@ -147,10 +146,20 @@ function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => bo
     start < 0 || ends.has(range.finalAssistantTimestamp) || range.occurrenceKeys.some((key) => unseen.has(key));
 }
 
-/** Whether each result of a chain has a key of its own: one that two results share could not be given back. */
-function nameableIn(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
+/**
+ * Whether a chain can be named: its ends have times, and each of its results a key of its own, since one that two results
+ * share could not be given back.
+ */
+function nameableIn(
+  messages: readonly AgentMessage[],
+  indexer: Pick<ToolCallIndexer, "isRefused">,
+): (range: ChainRange) => boolean {
   const repeated = repeatedKeys(messages);
-  return (range) => !range.occurrenceKeys.some((key) => repeated.has(key));
+  return (range) =>
+    Number.isFinite(range.startUserTimestamp) &&
+    Number.isFinite(range.finalAssistantTimestamp) &&
+    !range.occurrenceKeys.some((key) => repeated.has(key)) &&
+    !indexer.isRefused(chainName(range));
 }
 
 /** The fused text of each chain that has two or more summaries; a failed call leaves them side by side. */
@@ -187,7 +196,7 @@ function backfill(
     const members = batch.toolCalls.map((call) => memberOf(call, deps.isRecovery));
     const { turnIndex, timestamp } = batch;
     const refs = deps.indexer.addBatch({ turnIndex, timestamp, members, backfilled: true }, deps.append);
-    for (const [i, { call }] of members.entries()) deps.given.set(call.occurrenceKey, refs[i] ?? "");
+    for (const [i, ref] of refs.entries()) deps.given.set(members[i]?.call.occurrenceKey ?? "", ref);
   }
 }
 

@@ -7,7 +7,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import { describeCall } from "../digest/describe.js";
 import { argumentSavings } from "../render/arguments.js";
-import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "../transcript/messages.js";
+import { contentChars, isAssistant, isToolResult, lastAnswerIndex, resultKeysIn } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "../types.js";
 
@@ -40,12 +40,13 @@ export function judgeAge({ messages, config, isRecovery, isSpilled, isAged, isHe
   const seen = lastAnswerIndex(messages);
   let turns = messages.filter((message) => message.role === "user").length;
   const pairing = new CallPairing();
+  const keyOf = resultKeysIn(messages);
   for (const [i, message] of messages.entries()) {
     if (message.role === "user") turns -= 1;
     if (isAssistant(message)) pairing.open(message);
     if (!isToolResult(message)) continue;
     const args = pairing.take(message.toolCallId)?.arguments ?? {};
-    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    const key = keyOf(message);
     // What the model has not answered yet is left to the next flush, since the render would take it in the midst of an epoch.
     if (i > seen || isAged(key)) continue;
     if (isRecovery({ toolName: message.toolName, args })) {
@@ -67,7 +68,7 @@ function pointerFor(message: ToolResultMessage, args: Record<string, unknown>, k
       ? `[was shown here; ask again: ${describeAsk(args)}]`
       : `[was shown here; the file can be read again: ${describeCall(message.toolName, args)}]`;
   return text.length < contentChars(message.content)
-    ? [{ toolCallId: message.toolCallId, occurrenceKey: key, text }]
+    ? [{ toolCallId: String(message.toolCallId), occurrenceKey: key, text }]
     : [];
 }
 

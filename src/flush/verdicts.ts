@@ -70,6 +70,22 @@ export function withoutRepeats({ batch, members }: Pick<PreparedBatch, "batch" |
   return { ...batch, toolCalls: members.map((member) => member.call) };
 }
 
+/** The batch without these results. Where one text stands for all of them, it waits for the next flush. */
+export function withoutMembers(item: PreparedBatch, spared: ReadonlySet<string>): PreparedBatch {
+  const isKept = ({ call }: { call: CapturedToolCall }) => !spared.has(call.occurrenceKey);
+  const members = item.members.filter(isKept);
+  const repeats = item.repeats.filter(isKept);
+  if (members.length + repeats.length === item.members.length + item.repeats.length) return item;
+  const { verdict } = item;
+  const rest = { ...item, members, repeats };
+  if (members.length === 0) return { ...rest, verdict: { kind: "deduped" } };
+  if (verdict.kind !== "summarized" || members.length === item.members.length) return rest;
+  if (verdict.content.kind === "whole") return { ...rest, verdict: { kind: "failed" } };
+  const { texts } = verdict.content;
+  const kept = texts.filter((_, i) => item.members[i] !== undefined && isKept(item.members[i]));
+  return { ...rest, verdict: { ...verdict, content: { kind: "split", whole: kept.join("\n"), texts: kept } } };
+}
+
 function findOriginal(
   member: BatchMember,
   indexer: ToolCallIndexer,

@@ -8,7 +8,7 @@ import { findOriginals, type OriginalResult } from "../session/originals.js";
 import { readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
 import { splitsPair } from "../text/text.js";
-import { extractToolResultText, isImage, isToolResult, occurrenceKey } from "../transcript/messages.js";
+import { extractToolResultText, isImage, occurrenceKey, resultKeys } from "../transcript/messages.js";
 import type { ToolCallRecord } from "../types.js";
 
 /** An original, whole. */
@@ -89,9 +89,7 @@ function keysOfChain(name: string, indexer: ToolCallIndexer): string[] | undefin
 function contextCheck(state: SessionState): RecoverySources["isInContext"] {
   let here: Set<string> | undefined;
   return ({ toolCallId, timestamp }) => {
-    here ??= new Set(
-      state.messages().flatMap((m) => (isToolResult(m) ? [occurrenceKey(m.toolCallId, m.timestamp)] : [])),
-    );
+    here ??= resultKeys(state.messages());
     const key = occurrenceKey(toolCallId, timestamp);
     const isDropped = [...state.indexer.chains().values()].some(
       (chain) =>

@@ -182,6 +182,12 @@ export function readOwnEntries(entries: readonly SessionEntry[]): OwnEntry[] {
   return entries.flatMap((entry) => readOwnEntry(entry) ?? []);
 }
 
+/** Whether an entry that is about to be written would be read back whole. */
+export function isReadable(customType: string, data: unknown): boolean {
+  const own = readCustom(customType, data);
+  return own !== undefined && own.kind !== "invalid" && !(own.kind === "index" && own.rejected > 0);
+}
+
 function readCustom(customType: string, data: unknown): OwnEntry | undefined {
   switch (customType) {
     case CUSTOM_TYPE_INDEX:

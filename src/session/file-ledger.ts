@@ -7,6 +7,7 @@ import {
   type ChainCompressionEntry,
   CUSTOM_TYPE_INDEX,
   type DedupAliasEntryData,
+  REFUSED_ENTRY,
   type SummaryToolCallRef,
 } from "../types.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
@@ -26,6 +27,7 @@ export class FileLedger implements CallLookup {
   private nameless: IndexedCall[] = [];
   private readonly chainsByName = new Map<string, ChainCompressionEntry>();
   private readonly invalidTypes = new Set<string>();
+  private readonly refused = new Set<string>();
 
   /** Takes in entries in the order of the file; those that are known already change nothing. */
   learn(entries: readonly OwnEntry[]): void {
@@ -77,11 +79,17 @@ export class FileLedger implements CallLookup {
     return types;
   }
 
+  /** A diagnostic says of the result or the chain that no entry can be made of it. */
+  isRefused(subject: string): boolean {
+    return this.refused.has(subject);
+  }
+
   private learnEntry(own: OwnEntry, covered: readonly string[]): void {
     if (own.kind === "index") this.learnIndex(own, covered);
     if (own.kind === "legacy-summary") this.learnRefs(own.refs);
     if (own.kind === "alias") this.learnAlias(own.data);
     if (own.kind === "chain") this.learnChain(own.data);
+    if (own.kind === "diagnostic" && own.data.kind === REFUSED_ENTRY) this.refused.add(own.data.detail);
     if (own.kind === "invalid") this.invalidTypes.add(own.customType);
   }
 
