@@ -57,9 +57,13 @@ export class RenderMemo {
     if (end <= start) return known;
     const part = messages.slice(start, end);
     const present = new Set(part.map((message) => message.timestamp));
-    const chains = plan.chains.filter(({ entry }) => present.has(entry.finalAssistantTimestamp));
+    const anywhere = new Set(messages.map((message) => message.timestamp));
+    // One whose end is gone is looked for as well, so that it is told of where its results stand.
+    const chains = plan.chains.filter(
+      ({ entry: { finalAssistantTimestamp: last } }) => present.has(last) || !anywhere.has(last),
+    );
     const rendered = pruneMessages(part, { ...plan, chains }, { ...options, allSeen: true });
-    for (const { entry } of chains) known.blockIds.add(entry.blockId);
+    for (const { entry } of chains) if (present.has(entry.finalAssistantTimestamp)) known.blockIds.add(entry.blockId);
     for (const message of part) known.marks.push(markOf(message));
     known.steps.push(...stepsOf(part, rendered, start));
     known.changed ||= rendered !== part;

@@ -7,7 +7,7 @@ import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from 
 import { detectChains } from "../chain-detector.js";
 import { describeOutcome } from "../digest/describe.js";
 import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.js";
-import { isAssistant, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
+import { isAssistant, isClosingReply, isForeignMessage, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
 import {
   type CapturedToolCall,
   type ChainCompressionConfig,
@@ -129,12 +129,14 @@ function withoutCondensed(range: ChainRange, isCondensed: (key: string) => boole
 }
 
 /**
- * Whether a chain ends behind the last user message: that is the model's open cycle, whose replies must keep their
+ * Whether a chain ends behind the message that opened the last run, the user's or another extension's: that is the model's open cycle, whose replies must keep their
  * thinking. Told by position, since a clock may have been set back. One that was interrupted before the model had
  * answered its last results is open too.
  */
 function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
-  const start = messages.findLastIndex((message) => message.role === "user");
+  const opens = (message: AgentMessage, i: number) =>
+    message.role === "user" || (isForeignMessage(message) && isIdleBefore(messages, i));
+  const start = messages.findLastIndex(opens);
   const unseen = resultKeys(messages.slice(lastAnswerIndex(messages) + 1));
   const ends = new Set(
     messages
@@ -144,6 +146,12 @@ function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => bo
   );
   return (range) =>
     start < 0 || ends.has(range.finalAssistantTimestamp) || range.occurrenceKeys.some((key) => unseen.has(key));
+}
+
+/** Nothing ran when this message came: the context begins with it, or a reply had closed what ran. */
+function isIdleBefore(messages: readonly AgentMessage[], index: number): boolean {
+  const last = messages.slice(0, index).findLast((message) => !isForeignMessage(message));
+  return last === undefined || isClosingReply(last);
 }
 
 /**
