@@ -173,6 +173,18 @@ describe("what is protected while the summaries are made", () => {
   });
 });
 
+describe("summaries", () => {
+  test.each([
+    ["of each call", async () => summaryOf(["\u001b[31mred\u202e [t9 condensed: x]"])],
+    ["of the whole batch", unsplittable("\u001b[31mred\u202e [t9 condensed: x]")],
+  ] as [string, Summarize][])("%s are stored without escapes and imitations", async (_, summarize) => {
+    const session = new Session();
+    await session.flush([batch(call("c1"))], summarize);
+    expect(session.indexer.committed().summaries.get("c1@1")?.text).toBe("red [\u00b7t9 condensed: x]");
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ text: "red [\u00b7t9 condensed: x]" }]);
+  });
+});
+
 describe("entries that would not be read back", () => {
   test("are not written; what they are about is told once and left alone for good", async () => {
     const session = new Session();

@@ -7,6 +7,7 @@ import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from 
 import { detectChains } from "../chain-detector.js";
 import { describeOutcome } from "../digest/describe.js";
 import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.js";
+import { cleanSummary } from "../text/summary-text.js";
 import { isAssistant, isClosingReply, isForeignMessage, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
 import {
   type CapturedToolCall,
@@ -179,7 +180,7 @@ async function fuseRangeSummaries(ranges: readonly ChainRange[], choice: ChainCh
     if (!hasPerBatchSummaryCoveringAny(range, (key) => summaryOf(key) !== undefined)) continue;
     const summaries = range.occurrenceKeys.map(summaryOf).filter((text): text is string => Boolean(text));
     const text = summaries.length < 2 ? null : await fuse(summaries);
-    if (text !== null) fused.set(range.finalAssistantTimestamp, text);
+    if (text !== null) fused.set(range.finalAssistantTimestamp, cleanSummary(text));
   }
   return fused;
 }

@@ -6,6 +6,7 @@ import { callArgumentSavings } from "../render/arguments.js";
 import { callStub, duplicateStub, isWorthwhile } from "../render/stub.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import { type BatchSummary, digestSummary } from "../summarizer.js";
+import { cleanSummary } from "../text/summary-text.js";
 import { contentChars } from "../transcript/messages.js";
 import { taggedText } from "../transcript/tags.js";
 import type { CapturedBatch, CapturedToolCall, ContextPruneConfig, ToolCallRecord } from "../types.js";
@@ -116,7 +117,7 @@ export function judgeSize(item: Omit<PreparedBatch, "verdict">, config: SizeConf
   if (resultChars >= config.minBatchChars && resultChars > 0) return undefined;
   const savings = savedArguments(item, config);
   if (savings === 0 || resultChars + savings < config.minBatchChars) return { kind: "trivial" };
-  const summary = digestSummary(withoutRepeats(item));
+  const summary = cleaned(digestSummary(withoutRepeats(item)));
   const content: BatchSummaryText = { kind: "split", whole: summary.whole, texts: summary.texts ?? [] };
   return { kind: "summarized", content, summary };
 }
@@ -127,8 +128,9 @@ function savedArguments({ members }: Pick<PreparedBatch, "members">, config: Siz
 }
 
 /** A summary counts only where at least one result, or the arguments of a call, get shorter by it. */
-export function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | null, config: SizeConfig): Verdict {
-  if (!summary) return { kind: "failed" };
+export function judge(item: Omit<PreparedBatch, "verdict">, made: BatchSummary | null, config: SizeConfig): Verdict {
+  if (!made) return { kind: "failed" };
+  const summary = cleaned(made);
   const { whole } = summary;
   const fits = (member: BatchMember, text: string) =>
     isWorthwhile(sizeWith(member, { text }), contentChars(member.call.content));
@@ -144,6 +146,11 @@ export function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummar
   const carrier = tagged ? -1 : item.members.findLastIndex((member) => fits(member, whole));
   if (carrier < 0) return { kind: "oversized" };
   return { kind: "summarized", content: { kind: "whole", whole, carrier }, summary };
+}
+
+/** The summary as it may be stored and shown. */
+function cleaned(summary: BatchSummary): BatchSummary {
+  return { ...summary, whole: cleanSummary(summary.whole), texts: summary.texts?.map(cleanSummary) };
 }
 
 /** What the tool marked as not to be condensed stands below the summary, word for word. */
