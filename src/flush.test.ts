@@ -181,7 +181,7 @@ describe("summaries", () => {
     const session = new Session();
     await session.flush([batch(call("c1"))], summarize);
     expect(session.indexer.committed().summaries.get("c1@1")?.text).toBe("red [\u00b7t9 condensed: x]");
-    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ text: "red [\u00b7t9 condensed: x]" }]);
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ parts: [{ text: "red [\u00b7t9 condensed: x]" }] }]);
   });
 });
 
@@ -203,7 +203,7 @@ describe("entries that would not be read back", () => {
 });
 
 describe("entries", () => {
-  test("come as summary and index of each batch, aliases, statistics, and the frontier last", async () => {
+  test("come as summaries and index, aliases, statistics, and the frontier last", async () => {
     const { indexer } = new Session();
     const appended: string[] = [];
     const append = (customType: string) => void appended.push(customType);
@@ -212,8 +212,6 @@ describe("entries", () => {
     const saveStats = () => append(CUSTOM_TYPE_STATS);
     commitFlush(prepared, { ...UNCHANGED, indexer, append, saveStats });
     expect(appended).toEqual([
-      CUSTOM_TYPE_SUMMARY,
-      CUSTOM_TYPE_INDEX,
       CUSTOM_TYPE_SUMMARY,
       CUSTOM_TYPE_INDEX,
       CUSTOM_TYPE_DEDUP_ALIAS,
@@ -300,7 +298,7 @@ describe("a summarised batch", () => {
     const session = new Session();
     const usage = { inputTokens: 1, outputTokens: 2, cost: 3 };
     await session.flush([batch(call("c1"))], async () => ({ ...summaryOf(["text"]), usage }));
-    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ text: "text", model: "p/m", usage }]);
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ parts: [{ text: "text" }], model: "p/m", usage }]);
   });
 
   test("of images alone counts them at their price", async () => {

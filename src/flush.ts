@@ -30,7 +30,6 @@ import {
   type ContextPruneConfig,
   CUSTOM_TYPE_FRONTIER,
   type FlushOutcome,
-  type FlushReason,
   type FrontierEntryData,
 } from "./types.js";
 
@@ -126,12 +125,7 @@ export async function prepareFlush(
 /** Chains are chosen as they will stand once the batches are committed. */
 function chooseChains(
   batches: readonly PreparedBatch[],
-  {
-    indexer,
-    config,
-    chains,
-    isRecovery,
-  }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains" | "isRecovery">,
+  { indexer, config, chains }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains">,
 ): Promise<PreparedChains> {
   const failed = new Set<string>();
   const fresh = new Map<string, string>();
@@ -145,7 +139,6 @@ function chooseChains(
   return prepareChains({
     ...chains,
     indexer,
-    isRecovery,
     config: config.chainCompression,
     isPending: (key) => failed.has(key),
     summaryOf: (key) => fresh.get(key) ?? known.get(key)?.text,
@@ -153,7 +146,7 @@ function chooseChains(
 }
 
 /**
- * Appends what was prepared: summary and index per batch, aliases, the frontier last. Batches that have left the
+ * Appends what was prepared: summaries and index, aliases, chains, the frontier last. Batches that have left the
  * context meanwhile are passed over. Appends nothing where there is nothing to say.
  *
  * `isCurrent` tells whether an occurrence still stands in the context and has not been dealt with, `isCurrentRange`
@@ -171,8 +164,6 @@ export function commitFlush(
     /** What is protected by now: the user may have said so while the summaries were made. */
     isProtected?: Protection;
     saveStats?: () => void;
-    /** Why the flush was made, where its price decided. */
-    decision?: FlushReason;
     /** ms since the epoch. */
     now: number;
   },
@@ -184,9 +175,7 @@ export function commitFlush(
     .map((item) => withoutMembers(item, spared));
   const report: FlushReport = emptyReport();
   const given = new Map<string, string>();
-  for (const item of batches) {
-    if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, given);
-  }
+  commitSummarized(batches, deps, report, given);
   for (const { repeats, verdict } of batches) {
     if (verdict.kind === "held") continue;
     for (const repeat of repeats) {
@@ -209,9 +198,8 @@ export function commitFlush(
   tally(batches, report);
   deps.saveStats?.();
   const frontier = frontierAfter(settled, report, indexer, prepared.ageing);
-  const decision = deps.decision && { decision: deps.decision };
   const attempted = batches.flatMap(({ batch }) => batch.toolCalls.map((call) => call.occurrenceKey));
-  if (frontier) indexer.write([[CUSTOM_TYPE_FRONTIER, { ...frontier, ...decision }]], attempted, append);
+  if (frontier) indexer.write(CUSTOM_TYPE_FRONTIER, frontier, attempted, append);
   return report;
 }
 
@@ -247,26 +235,30 @@ export function emptyReport(): FlushReport {
   return { condensed: 0, duplicates: 0, trivial: 0, oversized: 0, failed: 0, chains: 0, rawChars: 0, keptChars: 0 };
 }
 
-function commitBatch(
-  { batch, members }: PreparedBatch,
-  { content, summary }: Extract<Verdict, { kind: "summarized" }>,
+function commitSummarized(
+  batches: readonly PreparedBatch[],
   { indexer, append }: { indexer: ToolCallIndexer; append: AppendEntry },
   report: FlushReport,
   given: Map<string, string>,
 ): void {
-  const { model, usage } = summary;
-  const { turnIndex, timestamp } = batch;
-  const refs = indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
-  for (const [i, member] of members.entries()) {
-    const ref = refs[i];
-    if (ref === undefined) continue;
-    given.set(member.call.occurrenceKey, ref);
-    const raw = contentChars(member.call.content);
-    const stub = sizeWith(member, summaryFor(content, i));
-    if (!isWorthwhile(stub, raw)) continue;
-    report.condensed += 1;
-    report.rawChars += raw;
-    report.keptChars += stub;
+  const summarized = batches.flatMap(({ batch: { turnIndex, timestamp }, members, verdict }) => {
+    if (verdict.kind !== "summarized") return [];
+    const { content, summary } = verdict;
+    return [{ turnIndex, timestamp, members, summary: { content, model: summary.model, usage: summary.usage } }];
+  });
+  for (const [b, refs] of indexer.addBatches(summarized, append).entries()) {
+    const batch = summarized[b];
+    for (const [i, member] of (batch?.members ?? []).entries()) {
+      const ref = refs[i];
+      if (!batch || ref === undefined) continue;
+      given.set(member.call.occurrenceKey, ref);
+      const raw = contentChars(member.call.content);
+      const stub = sizeWith(member, summaryFor(batch.summary.content, i));
+      if (!isWorthwhile(stub, raw)) continue;
+      report.condensed += 1;
+      report.rawChars += raw;
+      report.keptChars += stub;
+    }
   }
 }
 

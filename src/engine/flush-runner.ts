@@ -168,7 +168,7 @@ export class FlushRunner {
       const { moves } = this.state;
       const prepared = await this.prepare(request);
       if (this.closed) return emptyReport();
-      return this.commit(prepared, moves, request.decision);
+      return this.commit(prepared, moves);
     } catch (error) {
       if (!this.closed) this.listener.onError(error);
       return emptyReport();
@@ -206,11 +206,7 @@ export class FlushRunner {
     return prepared;
   }
 
-  private commit(
-    prepared: Awaited<ReturnType<typeof prepareFlush>>,
-    moves: number,
-    decision: FlushReason | undefined,
-  ): FlushReport {
+  private commit(prepared: Awaited<ReturnType<typeof prepareFlush>>, moves: number): FlushReport {
     const { state } = this;
     state.sync();
     const report = commitFlush(prepared, {
@@ -218,7 +214,6 @@ export class FlushRunner {
       append: state.append,
       ...this.currencyChecks(moves),
       now: Date.now(),
-      decision,
       saveStats: () => state.stats.save(state.append),
     });
     state.sync();

@@ -9,13 +9,7 @@ import { describeOutcome } from "../digest/describe.js";
 import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.js";
 import { cleanSummary } from "../text/summary-text.js";
 import { isAssistant, isClosingReply, isForeignMessage, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
-import {
-  type CapturedToolCall,
-  type ChainCompressionConfig,
-  type ChainRange,
-  type ContextPruneConfig,
-  QUERY_TOOL_NAME,
-} from "../types.js";
+import type { ChainCompressionConfig, ChainRange, ContextPruneConfig } from "../types.js";
 
 /** Joins the summaries of a chain into one, or gives `null` to leave them as they are. */
 export type FuseRangeSummary = (summaries: readonly string[]) => Promise<string | null>;
@@ -37,8 +31,6 @@ export interface ChainChoice {
   protectedTurns?: number;
   /** Missing where there is no model to ask. */
   fuse?: FuseRangeSummary;
-  /** A read of something that had been condensed, whose text is stored already. */
-  isRecovery?(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
 }
 
 /** Chains that are about to be compressed. */
@@ -47,14 +39,13 @@ export interface PreparedChains {
   ranges: readonly ChainRange[];
   /** Fused summaries by the timestamp of the closing reply. */
   fused: ReadonlyMap<number, string>;
-  isRecovery: ChainChoice["isRecovery"];
 }
 
 /** Chooses the chains to compress and has their summaries fused, one call each. */
 export async function prepareChains(choice: ChainChoice): Promise<PreparedChains> {
-  const { messages, isRecovery } = choice;
+  const { messages } = choice;
   const ranges = eligibleRanges(choice);
-  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery };
+  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice) };
 }
 
 /** Every chain behind the window that could be compressed together with all that is pending, oldest first. */
@@ -69,7 +60,7 @@ export function compressibleRanges({
 }
 
 /** The chains that a flush would compress now, oldest first. */
-export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | "isRecovery">): ChainRange[] {
+export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse">): ChainRange[] {
   const { messages, config, indexer } = choice;
   const isNameable = nameableIn(messages, indexer);
   const isOpen = openCycle(messages);
@@ -107,7 +98,7 @@ export function commitChains(
   const ranges = prepared.ranges.filter(deps.isCurrent);
   const isSummarized = (key: string) => given.has(key) || indexer.isSummarized(key);
   const covered = new Set(ranges.flatMap((range) => range.occurrenceKeys).filter(isSummarized));
-  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized, isRecovery: prepared.isRecovery });
+  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized });
   const entries = compressEligible(ranges, {
     mintBlockId: () => indexer.mintBlockId(),
     refOf: (key) => given.get(key) ?? indexer.refOf(key),
@@ -194,22 +185,20 @@ function backfill(
     append: AppendEntry;
     given: Map<string, string>;
     isSummarized(key: string): boolean;
-    isRecovery: ChainChoice["isRecovery"];
   },
 ): void {
   const keys = ranges.flatMap((range) => {
     const kept = new Set(range.protectedOccurrenceKeys);
     return range.occurrenceKeys.filter((key) => !kept.has(key) && !deps.isSummarized(key));
   });
-  for (const batch of captureOccurrences(messages, new Set(keys))) {
-    const members = batch.toolCalls.map((call) => memberOf(call, deps.isRecovery));
-    const { turnIndex, timestamp } = batch;
-    const refs = deps.indexer.addBatch({ turnIndex, timestamp, members, backfilled: true }, deps.append);
-    for (const [i, ref] of refs.entries()) deps.given.set(members[i]?.call.occurrenceKey ?? "", ref);
+  const batches = captureOccurrences(messages, new Set(keys)).map(({ toolCalls, turnIndex, timestamp }) => {
+    const members = toolCalls.map((call) => ({ call, outcome: describeOutcome(call), contentHash: contentHash(call) }));
+    return { turnIndex, timestamp, members, backfilled: true as const };
+  });
+  for (const [b, refs] of deps.indexer.addBatches(batches, deps.append).entries()) {
+    for (const [i, ref] of refs.entries()) {
+      const key = batches[b]?.members[i]?.call.occurrenceKey;
+      if (key !== undefined) deps.given.set(key, ref);
+    }
   }
-}
-
-function memberOf(call: CapturedToolCall, isRecovery: ChainChoice["isRecovery"]) {
-  const base = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
-  return call.toolName === QUERY_TOOL_NAME || isRecovery?.(call) ? { ...base, leaveText: true as const } : base;
 }

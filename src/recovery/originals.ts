@@ -4,7 +4,7 @@ import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { SessionState } from "../engine/session-state.js";
 import type { ToolCallIndexer } from "../indexer.js";
-import { findOriginals, type OriginalResult } from "../session/originals.js";
+import { findOriginals, type OriginalResult, originalOfRecord } from "../session/originals.js";
 import { readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
 import { splitsPair } from "../text/text.js";
@@ -138,22 +138,25 @@ function bodyOf(
   // A file of another length is not what was written; the session's own message is.
   const blob = file !== undefined && isWhole(file, record) ? file : undefined;
   const kept = record.resultText || blob;
-  const original = kept !== undefined && kept !== "" && !record.resultImages ? undefined : findResult(record, entries);
-  const images = original?.content.filter(isImage) ?? [];
+  const original = kept && !record.resultImages ? "gone" : originalOfRecord(record, entries);
+  const message = typeof original === "string" ? undefined : original.message;
+  const images = message?.content.filter(isImage) ?? [];
   if (kept) return { text: kept, images };
-  if (original) return { text: extractToolResultText(original), images };
-  if (record.resultPreview === undefined) return { text: "", images };
-  const note = "only this preview is left: the file with the full output and the session's own copy are gone";
+  if (message) return { text: extractToolResultText(message), images };
+  const copy = original === "changed" ? "has been changed since it was condensed" : "is gone from the session file";
+  if (record.resultPreview === undefined && !record.resultChars) return { text: "", images };
+  if (record.resultPreview === undefined)
+    return { text: "", images, note: `this output cannot be given: the message that held it ${copy}` };
+  const note = `only this preview is left: the file with the full output is gone, and the message that held it ${copy}`;
   return { text: record.resultPreview, images, note };
 }
 
 function argsOf(key: string, record: ToolCallRecord, { entries }: RecoverySources): Record<string, unknown> {
-  if (key === occurrenceKey(record.toolCallId, record.resultTimestamp)) return record.args;
-  return findOriginals(entries, key)[0]?.args ?? record.args;
-}
-
-function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: readonly SessionEntry[]) {
-  return findOriginals(entries, occurrenceKey(toolCallId, resultTimestamp))[0]?.message;
+  if (key !== occurrenceKey(record.toolCallId, record.resultTimestamp))
+    return findOriginals(entries, key)[0]?.args ?? record.args;
+  // A record holds the beginning of long arguments; the message that it was made from has them whole.
+  const original = record.resultChars === undefined ? "gone" : originalOfRecord(record, entries);
+  return typeof original === "string" ? record.args : original.args;
 }
 
 /** Models write refs as they saw them: in backticks, brackets, upper case. */

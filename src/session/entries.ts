@@ -108,7 +108,6 @@ const FrontierSchema = Compile(
       Type.Literal("skipped-deduped"),
       Type.Literal("skipped-trivial"),
     ]),
-    decision: Type.Optional(Type.Object({ reason: Type.String(), savings: Type.Number(), price: Type.Number() })),
   }),
 );
 

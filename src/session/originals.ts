@@ -1,8 +1,10 @@
 /** The session's own messages: where everything that was condensed still stands. */
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAssistant, isToolResult, resultKeysIn } from "../transcript/messages.js";
+import { contentHash } from "../capture/duplicates.js";
+import { isAssistant, isToolResult, occurrenceKey, resultKeysIn } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
+import type { ToolCallRecord } from "../types.js";
 
 /** A result as the session holds it, with the arguments of its call. */
 export interface OriginalResult {
@@ -10,6 +12,32 @@ export interface OriginalResult {
   args: Record<string, unknown>;
   /** Occurrence key, and the bare id of the call. */
   keys: readonly string[];
+}
+
+/** The key of deduplication of a result, as its record has it. */
+export function hashOfResult({ toolName, isError, content }: ToolResultMessage): string {
+  return contentHash({ toolName: String(toolName), isError: isError === true, content });
+}
+
+/** The results among these entries by occurrence key. */
+export function resultsByKey(entries: readonly SessionEntry[]): Map<string, ToolResultMessage> {
+  const messages = entries.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+  const keyOf = resultKeysIn(messages);
+  return new Map(messages.filter(isToolResult).map((result) => [keyOf(result), result]));
+}
+
+/**
+ * The result that a record was made from. Where the record has a hash, a result of another content is not it: `changed`
+ * says that the session file has been altered since.
+ */
+export function originalOfRecord(
+  record: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp" | "contentHash">,
+  entries: readonly SessionEntry[],
+): OriginalResult | "changed" | "gone" {
+  const found = findOriginals(entries, occurrenceKey(record.toolCallId, record.resultTimestamp));
+  const { contentHash: hash } = record;
+  const original = found.find(({ message }) => hash === undefined || hashOfResult(message) === hash);
+  return original ?? (found.length > 0 ? "changed" : "gone");
 }
 
 /** The results that an occurrence key, or a bare call id, names, in the order of the file. */
