@@ -156,7 +156,7 @@ describe("what is protected while the summaries are made", () => {
   test("stays as it is, while the rest of its batch is condensed", async () => {
     const { indexer, report } = await commit(SHORT);
     expect([indexer.isSummarized("c1@1"), indexer.isSummarized("c2@2")]).toEqual([false, true]);
-    expect(indexer.committed().summaries.get("c2@2")).toEqual({ text: "about c2" });
+    expect(indexer.committed().summaries.get("c2@2")?.text).toBe("about c2");
     expect(report.condensed).toBe(1);
   });
 

@@ -16,7 +16,7 @@ const SOURCE = { api: "a", provider: "p", model: "m", usage: { ...ZERO, totalTok
 
 /** A run that writes a long file and reads it back. */
 function run(at: number, text = `${at}: a line of output\n`.repeat(300)): AgentMessage[] {
-  const call = (id: string, name: string, args: Record<string, unknown>) => ({
+  const call = (id: string, name: string, args: Record<string, string | number>) => ({
     type: "toolCall" as const,
     id: `${id}${at}`,
     name,

@@ -1,5 +1,5 @@
 /** The summaries on a branch by call. */
-import type { SummaryPart } from "../types.js";
+import type { SummaryEntryData } from "../types.js";
 
 /** The summary that stands for a call. */
 export interface CallSummary {
@@ -9,8 +9,18 @@ export interface CallSummary {
   carriedBy?: string;
 }
 
-/** The summary of a call within its batch: one without a part stands with the first that has one. */
-export function summaryOf(key: string, parts: readonly SummaryPart[]): CallSummary {
-  const own = parts.findLast((part) => part.occurrenceKey === key);
-  return own ? { text: own.text } : { text: "", carriedBy: parts[0]?.shortId };
+/**
+ * What a summary entry says of the call at `index` of those that it covers. Parts are given as they are, since a session has
+ * thousands; a call without one stands with the first that has one.
+ */
+export function summaryReader({
+  occurrenceKeys,
+  parts,
+}: Pick<SummaryEntryData, "occurrenceKeys" | "parts">): (index: number) => CallSummary {
+  const carried = { text: "", carriedBy: parts[0]?.shortId };
+  const isAligned =
+    parts.length === occurrenceKeys.length && parts.every((p, i) => p.occurrenceKey === occurrenceKeys[i]);
+  if (isAligned) return (index) => parts[index] ?? carried;
+  const own = new Map(parts.map((part) => [part.occurrenceKey, part]));
+  return (index) => own.get(occurrenceKeys[index] ?? "") ?? carried;
 }

@@ -8,11 +8,11 @@ import type {
   DedupAliasEntryData,
   FrontierEntryData,
   RecoveryPointer,
-  SummaryPart,
+  SummaryEntryData,
   SummaryToolCallRef,
   ToolCallRecord,
 } from "../types.js";
-import { type CallSummary, summaryOf } from "./batch-summaries.js";
+import { type CallSummary, summaryReader } from "./batch-summaries.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall } from "./index-calls.js";
 import { splitLegacySummary } from "./legacy.js";
@@ -165,7 +165,7 @@ export class BranchLedger implements CommittedState {
         this.commitDuplicate(own.data);
         break;
       case "summary":
-        this.addSummaries(own.data.occurrenceKeys, own.data.parts);
+        this.addSummaries(own.data);
         break;
       case "legacy-summary":
         this.commitLegacySummary(own.text, own.refs);
@@ -197,9 +197,11 @@ export class BranchLedger implements CommittedState {
     this.duplicates.set(key, { occurrenceKey: key, toolCallId, shortId, original, eager: eager === true });
   }
 
-  /** A batch covers these occurrences; where one of them has a summary already, the later one holds. */
-  private addSummaries(occurrenceKeys: readonly string[], parts: readonly SummaryPart[]): void {
-    if (parts.length > 0) for (const key of occurrenceKeys) this.summaries.set(key, summaryOf(key, parts));
+  /** Where one of the occurrences has a summary already, the later one holds. */
+  private addSummaries(entry: Pick<SummaryEntryData, "occurrenceKeys" | "parts">): void {
+    if (entry.parts.length === 0) return;
+    const summaryAt = summaryReader(entry);
+    for (const [i, key] of entry.occurrenceKeys.entries()) this.summaries.set(key, summaryAt(i));
   }
 
   private commitLegacySummary(text: string, refs: readonly SummaryToolCallRef[]): void {
@@ -209,7 +211,7 @@ export class BranchLedger implements CommittedState {
       const [key, own] = [occurrenceKeys[i], texts[i]];
       return key === undefined || own === undefined ? [] : [{ shortId, occurrenceKey: key, text: own }];
     });
-    this.addSummaries(occurrenceKeys, parts);
+    this.addSummaries({ occurrenceKeys, parts });
     this.legacySummaries.push({ text, occurrenceKeys });
   }
 }

@@ -5,7 +5,8 @@ const MAX_COUNTED = 999_999;
 
 /** Names of one kind (`t12`, `b3`) and what they name. */
 export class RefBook {
-  private readonly keys = new Map<string, string[]>();
+  /** A ref that names one thing, as nearly all do, has it without a list around it. */
+  private readonly keys = new Map<string, string | string[]>();
   private highest = 0;
   /** Every number below this is taken. */
   private firstFree = 1;
@@ -16,14 +17,15 @@ export class RefBook {
   add(ref: string, key: string): void {
     const number = Number(ref.slice(1));
     if (number <= MAX_COUNTED) this.highest = Math.max(this.highest, number);
-    const keys = this.keys.get(ref);
-    if (!keys) this.keys.set(ref, [key]);
-    else if (!keys.includes(key)) keys.push(key);
+    const keys = this.keysOf(ref);
+    if (keys.length === 0) this.keys.set(ref, key);
+    else if (!keys.includes(key)) this.keys.set(ref, [...keys, key]);
   }
 
   /** What the ref names, in the order in which it came to name it. */
   keysOf(ref: string): readonly string[] {
-    return this.keys.get(ref) ?? [];
+    const keys = this.keys.get(ref) ?? [];
+    return typeof keys === "string" ? [keys] : keys;
   }
 
   /** Every ref that names something. */
