@@ -274,9 +274,9 @@ describe("captureUnindexedBatches", () => {
     expect(pending(messages, { isDealtWith: (key) => key === "c1@3" })).toEqual([["c1@5"]]);
   });
 
-  test("two results with one key are both left out, and the rest of their turn is not", () => {
-    const turn = [calls(2, "", "", "c3"), result("", 3), result("", 3), result("c3", 3)];
-    expect(pending([user(1), ...turn, closing(4)])).toEqual([["c3@3"]]);
+  test("results of one turn with one id and one time are told apart by their position", () => {
+    const turn = [calls(2, "", "", "c3", ""), result("", 3), result("", 3), result("c3", 3), result("", 4)];
+    expect(pending([user(1), ...turn, closing(5)])).toEqual([["@3", "#2@3", "c3@3", "@4"]]);
   });
 
   test("a key is left out also where its second result stands in another turn", () => {
@@ -408,7 +408,7 @@ describe("captureOversized", () => {
     expect(oversized([user(1), calls(2, "c1"), picture])).toEqual([]);
   });
 
-  test("leaves out what is dealt with, exempt, without a call, or not to be told from another", () => {
+  test("leaves out what is dealt with, exempt or without a call", () => {
     const messages = [
       user(1),
       calls(2, "c1", "c2", "", ""),
@@ -420,8 +420,8 @@ describe("captureOversized", () => {
     ];
     expect(
       oversized(messages, { isDealtWith: (key) => key === "c1@3", isExempt: ({ toolName }) => toolName === "keep" }),
-    ).toEqual([]);
-    expect(oversized(messages)).toEqual(["c1@3", "c2@3"]);
+    ).toEqual(["@4", "#2@4"]);
+    expect(oversized(messages)).toEqual(["c1@3", "c2@3", "@4", "#2@4"]);
   });
 });
 

@@ -1,8 +1,9 @@
 /** What is pending: finished tool calls that no flush has dealt with yet, derived from the context each time. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
+import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { messagesInContext } from "./session/branch.js";
+import { isRecord } from "./text/json.js";
 import {
   contentChars,
   countImages,
@@ -14,8 +15,11 @@ import {
   lastAnswerIndex,
   occurrenceKey,
   otherBlocks,
+  resultIdsIn,
   resultKeys,
+  resultKeysIn,
   textOf,
+  timeOf,
   toolCallsOf,
 } from "./transcript/messages.js";
 import { CallPairing } from "./transcript/pairing.js";
@@ -51,20 +55,26 @@ export interface AssistantTurn {
 export function captureBatch({ message, toolResults, turnIndex }: AssistantTurn): CapturedBatch {
   const pairing = new CallPairing();
   pairing.open(message);
+  const idOf = resultIdsIn(toolResults);
   const toolCalls = toolResults.map(
     (result): CapturedToolCall => ({
-      occurrenceKey: occurrenceKey(result.toolCallId, result.timestamp),
-      toolCallId: result.toolCallId,
-      toolName: result.toolName,
-      args: pairing.take(result.toolCallId)?.arguments ?? {},
+      occurrenceKey: occurrenceKey(idOf(result), result.timestamp),
+      toolCallId: idOf(result),
+      toolName: String(result.toolName),
+      args: argumentsOf(pairing.take(result.toolCallId)),
       content: result.content,
       resultText: extractToolResultText(result),
       resultImages: countImages(result.content),
-      isError: result.isError,
-      resultTimestamp: result.timestamp,
+      isError: result.isError === true,
+      resultTimestamp: timeOf(result.timestamp),
     }),
   );
-  return { turnIndex, timestamp: message.timestamp, assistantText: textOf(message.content), toolCalls };
+  return { turnIndex, timestamp: timeOf(message.timestamp) ?? 0, assistantText: textOf(message.content), toolCalls };
+}
+
+/** Arguments of a call; a model may have written anything in their place. */
+function argumentsOf(call: ToolCall | undefined): Record<string, unknown> {
+  return isRecord(call?.arguments) ? call.arguments : {};
 }
 
 /** `captureUnindexedBatches` over the messages that the branch puts into a request. */
@@ -128,10 +138,10 @@ export function captureOversized(
     contentChars(result.content) >= options.threshold &&
     isUnderstood(result) &&
     extractToolResultText(result).length >= options.threshold;
-  const isPending = ({ toolCallId, timestamp }: ToolResultMessage) =>
-    !options.isDealtWith(occurrenceKey(toolCallId, timestamp));
   // Every request asks, and nearly always there is nothing: the look at the sizes must be all that costs.
-  if (!messages.some((message) => isToolResult(message) && isWanted(message) && isPending(message))) return [];
+  if (!messages.some((message) => isToolResult(message) && isWanted(message))) return [];
+  const keyOf = resultKeysIn(messages);
+  if (!messages.some((m) => isToolResult(m) && isWanted(m) && !options.isDealtWith(keyOf(m)))) return [];
   return captureWhere(messages, { ...options, frontierKey: undefined, end: messages.length, isWanted });
 }
 
@@ -178,7 +188,8 @@ function captureWhere(
 
 function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {
   if (key === undefined) return 0;
-  const index = messages.findLastIndex((m) => isToolResult(m) && occurrenceKey(m.toolCallId, m.timestamp) === key);
+  const keyOf = resultKeysIn(messages);
+  const index = messages.findLastIndex((message) => isToolResult(message) && keyOf(message) === key);
   if (index >= 0) return index + 1;
   // The frontier of an earlier release names the bare id, which means something only while one result has it.
   const named = messages.flatMap((m, i) => (isToolResult(m) && m.toolCallId === key ? [i] : []));
@@ -190,11 +201,10 @@ export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySe
   const seen = new Set<string>();
   const repeated = new Set<string>();
   if (keys.size === 0) return repeated;
-  // The look at an id costs less than the making of a key.
-  const ids = new Set([...keys].flatMap((key) => [key, key.slice(0, Math.max(0, key.lastIndexOf("@")))]));
+  const keyOf = resultKeysIn(messages);
   for (const message of messages) {
-    if (!isToolResult(message) || !ids.has(message.toolCallId)) continue;
-    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    if (!isToolResult(message)) continue;
+    const key = keyOf(message);
     if (!keys.has(key)) continue;
     if (seen.has(key)) repeated.add(key);
     seen.add(key);
@@ -230,7 +240,7 @@ function turnsBetween(messages: readonly AgentMessage[], start: number, end: num
 }
 
 function ownsResult(message: AssistantMessage, result: ToolResultMessage): boolean {
-  return toolCallsOf(message).some((call) => call.id === result.toolCallId);
+  return toolCallsOf(message).some((call) => String(call.id) === String(result.toolCallId));
 }
 
 /** Joins the batches of one agent run: the turns up to a closing reply. */

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { sessionArbitrary } from "../test/support/generate.js";
 import { PROPERTY_RUNS } from "../test/support/property-runs.js";
 import { detectChains } from "./chain-detector.js";
-import { isAssistant, isToolResult, occurrenceKey } from "./transcript/messages.js";
+import { isAssistant, resultKeys } from "./transcript/messages.js";
 import { CUSTOM_TYPE_SUMMARY } from "./types.js";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
@@ -262,7 +262,7 @@ describe("over generated sessions", () => {
       fc.property(sessionArbitrary(), (messages) => {
         const ranges = detectChains(messages);
         chains += ranges.length;
-        const keys = new Set(messages.filter(isToolResult).map((m) => occurrenceKey(m.toolCallId, m.timestamp)));
+        const keys = resultKeys(messages);
         for (const [i, range] of ranges.entries()) {
           expect(range.startUserTimestamp).toBeLessThan(range.finalAssistantTimestamp);
           expect(range.startUserTimestamp).toBeGreaterThan(ranges[i - 1]?.finalAssistantTimestamp ?? 0);

@@ -8,6 +8,7 @@ import {
   isForeignMessage,
   isToolResult,
   occurrenceKey,
+  ResultIds,
   toolCallsOf,
 } from "./transcript/messages.js";
 import { CallPairing } from "./transcript/pairing.js";
@@ -66,6 +67,8 @@ export class ChainDetector {
   private readonly pairing = new CallPairing();
   private readonly isProtected: (toolName: string, args: Record<string, unknown>) => boolean;
 
+  private readonly ids = new ResultIds();
+
   constructor(protectedTools: ProtectedTools) {
     if (typeof protectedTools === "function") {
       this.isProtected = (toolName, args) => protectedTools({ toolName, args });
@@ -90,6 +93,7 @@ export class ChainDetector {
   private takeAssistant(message: AssistantMessage): void {
     if (this.undecided !== undefined) this.restart(this.undecided);
     this.pairing.open(message);
+    this.ids.opens();
     this.isIdle = isClosingReply(message);
     const { chain } = this;
     if (!chain) return;
@@ -101,13 +105,14 @@ export class ChainDetector {
     chain.lastAssistantTimestamp = message.timestamp;
     for (const call of toolCallsOf(message)) {
       if (!isDropped(message)) chain.hasCall = true;
-      chain.ids.add(call.id);
-      if (this.isProtected(call.name, call.arguments)) chain.protectedIds.add(call.id);
+      chain.ids.add(String(call.id));
+      if (this.isProtected(call.name, call.arguments)) chain.protectedIds.add(String(call.id));
     }
   }
 
   private takeResult(message: ToolResultMessage): void {
     const call = this.pairing.take(message.toolCallId);
+    const id = this.ids.idOf(message);
     if (call) this.undecided = undefined;
     this.isIdle = false;
     const { chain } = this;
@@ -116,10 +121,10 @@ export class ChainDetector {
     const isProtected =
       this.isProtected(message.toolName, args) ||
       (call !== undefined && call.name !== message.toolName && this.isProtected(call.name, args));
-    chain.ids.add(message.toolCallId);
-    if (isProtected) chain.protectedIds.add(message.toolCallId);
+    chain.ids.add(String(message.toolCallId));
+    if (isProtected) chain.protectedIds.add(String(message.toolCallId));
     if (!call) return;
-    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    const key = occurrenceKey(id, message.timestamp);
     chain.keys.push(key);
     if (isProtected) chain.protectedKeys.add(key);
   }

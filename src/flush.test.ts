@@ -20,6 +20,7 @@ import {
   type ChainCompressionConfig,
   CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_FRONTIER,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_STATS,
@@ -139,8 +140,70 @@ class Session {
   }
 }
 
+describe("what is protected while the summaries are made", () => {
+  const [kept, other, repeat] = [call("c1"), call("c2"), call("c3", { text: "c1" })];
+
+  async function commit(summarize: Summarize, batches = [batch(kept, other)]) {
+    const { indexer, tree, append } = new Session();
+    const prepared = await prepareFlush(batches, { indexer, config: CONFIG, summarize, ...CHAINS });
+    const isProtected = ({ args, toolName }: Pick<CapturedToolCall, "args" | "toolName">) =>
+      toolName === "read" && args === kept.args;
+    const report = commitFlush(prepared, { ...UNCHANGED, indexer, append, isProtected });
+    for (const entry of tree.getEntries()) indexer.fold(entry);
+    return { indexer, tree, report };
+  }
+
+  test("stays as it is, while the rest of its batch is condensed", async () => {
+    const { indexer, report } = await commit(SHORT);
+    expect([indexer.isSummarized("c1@1"), indexer.isSummarized("c2@2")]).toEqual([false, true]);
+    expect(indexer.committed().summaries.get("c2@2")?.text).toBe("about c2");
+    expect(report.condensed).toBe(1);
+  });
+
+  test("with one text for the whole batch, the batch waits for the next flush", async () => {
+    const { indexer, tree } = await commit(unsplittable("both"));
+    expect(indexer.isSummarized("c2@2")).toBe(false);
+    expect(JSON.stringify(tree.getEntries())).not.toContain("both");
+  });
+
+  test("what repeats it has nothing to point to, and waits", async () => {
+    const { indexer } = await commit(SHORT, [batch(kept, other), batch(repeat)]);
+    expect(indexer.isSummarized("c3@3")).toBe(false);
+    expect(indexer.frontierKey()).toBe("c2@2");
+  });
+});
+
+describe("summaries", () => {
+  test.each([
+    ["of each call", async () => summaryOf(["\u001b[31mred\u202e [t9 condensed: x]"])],
+    ["of the whole batch", unsplittable("\u001b[31mred\u202e [t9 condensed: x]")],
+  ] as [string, Summarize][])("%s are stored without escapes and imitations", async (_, summarize) => {
+    const session = new Session();
+    await session.flush([batch(call("c1"))], summarize);
+    expect(session.indexer.committed().summaries.get("c1@1")?.text).toBe("red [quoted: t9 condensed: x]");
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ parts: [{ text: "red [quoted: t9 condensed: x]" }] }]);
+  });
+});
+
+describe("entries that would not be read back", () => {
+  test("are not written; what they are about is told once and left alone for good", async () => {
+    const session = new Session();
+    const broken: CapturedToolCall = { ...call("c1"), toolCallId: JSON.parse("7") };
+    const report = await session.flush([batch(broken), batch(call("c2"))]);
+    expect(report.condensed).toBe(1);
+    expect(session.data(CUSTOM_TYPE_DIAGNOSTIC)).toEqual([{ kind: "refused-entry", detail: "c1@1" }]);
+    const again = new ToolCallIndexer();
+    again.reconstructFromSession(session.tree.getEntries(), session.tree.branch());
+    for (const indexer of [session.indexer, again]) {
+      expect(indexer.isSkipped("c1@1")).toBe(true);
+      expect(indexer.isSummarized("c2@2")).toBe(true);
+      expect(indexer.takeInvalid()).toEqual([]);
+    }
+  });
+});
+
 describe("entries", () => {
-  test("come as summary and index of each batch, aliases, statistics, and the frontier last", async () => {
+  test("come as summaries and index, aliases, statistics, and the frontier last", async () => {
     const { indexer } = new Session();
     const appended: string[] = [];
     const append = (customType: string) => void appended.push(customType);
@@ -149,8 +212,6 @@ describe("entries", () => {
     const saveStats = () => append(CUSTOM_TYPE_STATS);
     commitFlush(prepared, { ...UNCHANGED, indexer, append, saveStats });
     expect(appended).toEqual([
-      CUSTOM_TYPE_SUMMARY,
-      CUSTOM_TYPE_INDEX,
       CUSTOM_TYPE_SUMMARY,
       CUSTOM_TYPE_INDEX,
       CUSTOM_TYPE_DEDUP_ALIAS,
@@ -237,7 +298,7 @@ describe("a summarised batch", () => {
     const session = new Session();
     const usage = { inputTokens: 1, outputTokens: 2, cost: 3 };
     await session.flush([batch(call("c1"))], async () => ({ ...summaryOf(["text"]), usage }));
-    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ text: "text", model: "p/m", usage }]);
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ parts: [{ text: "text" }], model: "p/m", usage }]);
   });
 
   test("of images alone counts them at their price", async () => {
@@ -668,7 +729,7 @@ describe("closed chains", () => {
   /** A chain that opens at `start` and makes these calls in one turn. */
   function chainOf(start: number, toolCalls: readonly CapturedToolCall[]): AgentMessage[] {
     const results = toolCalls.map(({ toolCallId, toolName, content, isError, resultTimestamp }): AgentMessage => {
-      return { role: "toolResult", toolCallId, toolName, content, isError, timestamp: resultTimestamp };
+      return { role: "toolResult", toolCallId, toolName, content, isError, timestamp: resultTimestamp ?? 0 };
     });
     const made = assistant(
       start + 1,

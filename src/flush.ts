@@ -3,6 +3,8 @@
  * as a model takes; committing is one synchronous step that appends the entries.
  */
 
+import { captureOccurrences } from "./batch-capture.js";
+import type { Protection } from "./capture/protection.js";
 import { supersededKeys } from "./capture/superseded.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
@@ -16,6 +18,7 @@ import {
   summaryFor,
   textFor,
   type Verdict,
+  withoutMembers,
   withoutRepeats,
 } from "./flush/verdicts.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
@@ -28,7 +31,6 @@ import {
   type ContextPruneConfig,
   CUSTOM_TYPE_FRONTIER,
   type FlushOutcome,
-  type FlushReason,
   type FrontierEntryData,
 } from "./types.js";
 
@@ -123,12 +125,7 @@ export async function prepareFlush(
 /** Chains are chosen as they will stand once the batches are committed. */
 function chooseChains(
   batches: readonly PreparedBatch[],
-  {
-    indexer,
-    config,
-    chains,
-    isRecovery,
-  }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains" | "isRecovery">,
+  { indexer, config, chains }: Pick<Parameters<typeof prepareFlush>[1], "indexer" | "config" | "chains">,
 ): Promise<PreparedChains> {
   const failed = new Set<string>();
   const fresh = new Map<string, string>();
@@ -142,7 +139,6 @@ function chooseChains(
   return prepareChains({
     ...chains,
     indexer,
-    isRecovery,
     config: config.chainCompression,
     isPending: (key) => failed.has(key),
     summaryOf: (key) => fresh.get(key) ?? known.get(key)?.text,
@@ -150,12 +146,13 @@ function chooseChains(
 }
 
 /**
- * Appends what was prepared: summary and index per batch, aliases, the frontier last. Batches that have left the
+ * Appends what was prepared: summaries and index, aliases, chains, the frontier last. Batches that have left the
  * context meanwhile are passed over. Appends nothing where there is nothing to say.
  *
  * `isCurrent` tells whether an occurrence still stands in the context and has not been dealt with, `isCurrentRange`
  * whether a chain still stands there; `saveStats` appends
- * what the summariser has used, also where nothing came of it.
+ * what the summariser has used, also where nothing came of it. What would not be read back is not appended: it is left
+ * alone for good, and a diagnostic says so.
  */
 export function commitFlush(
   prepared: PreparedFlush,
@@ -164,26 +161,29 @@ export function commitFlush(
     append: AppendEntry;
     isCurrent(key: string): boolean;
     isCurrentRange(range: ChainRange): boolean;
+    /** What is protected by now: the user may have said so while the summaries were made. */
+    isProtected?: Protection;
     saveStats?: () => void;
-    /** Why the flush was made, where its price decided. */
-    decision?: FlushReason;
     /** ms since the epoch. */
     now: number;
   },
 ): FlushReport {
   const { indexer, append } = deps;
-  const batches = prepared.batches.filter(({ batch }) => batch.toolCalls.every((c) => deps.isCurrent(c.occurrenceKey)));
+  const spared = protectedByNow(prepared, deps.isProtected);
+  const batches = prepared.batches
+    .filter(({ batch }) => batch.toolCalls.every((call) => deps.isCurrent(call.occurrenceKey)))
+    .map((item) => withoutMembers(item, spared));
   const report: FlushReport = emptyReport();
   const given = new Map<string, string>();
-  for (const item of batches) {
-    if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, given);
-  }
+  commitSummarized(batches, deps, report, given);
   for (const { repeats, verdict } of batches) {
     if (verdict.kind === "held") continue;
     for (const repeat of repeats) {
       // Of an original that only another branch has, a fork would know nothing.
       if (!indexer.isSummarized(repeat.originalKey) && !given.has(repeat.originalKey)) continue;
-      given.set(repeat.call.occurrenceKey, indexer.registerDuplicate(repeat, repeat.original, append));
+      const ref = indexer.registerDuplicate(repeat, repeat.original, append);
+      if (ref === undefined) continue;
+      given.set(repeat.call.occurrenceKey, ref);
       report.duplicates += 1;
     }
   }
@@ -192,15 +192,30 @@ export function commitFlush(
     indexer,
     append,
     given,
-    isCurrent: deps.isCurrentRange,
+    isCurrent: (range) => deps.isCurrentRange(range) && !losesProtected(range, spared, indexer),
     now: deps.now,
   });
   tally(batches, report);
   deps.saveStats?.();
   const frontier = frontierAfter(settled, report, indexer, prepared.ageing);
-  const decision = deps.decision && { decision: deps.decision };
-  if (frontier) append(CUSTOM_TYPE_FRONTIER, { ...frontier, ...decision });
+  const attempted = batches.flatMap(({ batch }) => batch.toolCalls.map((call) => call.occurrenceKey));
+  if (frontier) indexer.write(CUSTOM_TYPE_FRONTIER, frontier, attempted, append);
   return report;
+}
+
+/** Results of the flush that are protected by now. */
+function protectedByNow({ batches, chains }: PreparedFlush, isProtected: Protection | undefined): Set<string> {
+  if (!isProtected) return new Set();
+  const inChains = new Set(chains.ranges.flatMap((range) => range.occurrenceKeys));
+  const captured = [...batches.map(({ batch }) => batch), ...captureOccurrences(chains.messages, inChains)];
+  const calls = captured.flatMap(({ toolCalls }) => toolCalls).filter(isProtected);
+  return new Set(calls.map((call) => call.occurrenceKey));
+}
+
+/** Compressing the chain would take a result out of the context that was protected meanwhile; the next flush knows of it. */
+function losesProtected(range: ChainRange, spared: ReadonlySet<string>, indexer: ToolCallIndexer): boolean {
+  const kept = new Set(range.protectedOccurrenceKeys);
+  return range.occurrenceKeys.some((key) => spared.has(key) && !kept.has(key) && !indexer.isSummarized(key));
 }
 
 /** A batch of repeats alone whose originals have failed: it waits for them. */
@@ -235,24 +250,30 @@ export function addReports(first: FlushReport, second: FlushReport): FlushReport
   };
 }
 
-function commitBatch(
-  { batch, members }: PreparedBatch,
-  { content, summary }: Extract<Verdict, { kind: "summarized" }>,
+function commitSummarized(
+  batches: readonly PreparedBatch[],
   { indexer, append }: { indexer: ToolCallIndexer; append: AppendEntry },
   report: FlushReport,
   given: Map<string, string>,
 ): void {
-  const { model, usage } = summary;
-  const { turnIndex, timestamp } = batch;
-  const refs = indexer.addBatch({ turnIndex, timestamp, members, summary: { content, model, usage } }, append);
-  for (const [i, member] of members.entries()) {
-    given.set(member.call.occurrenceKey, refs[i] ?? "");
-    const raw = contentChars(member.call.content);
-    const stub = sizeWith(member, summaryFor(content, i));
-    if (!isWorthwhile(stub, raw)) continue;
-    report.condensed += 1;
-    report.rawChars += raw;
-    report.keptChars += stub;
+  const summarized = batches.flatMap(({ batch: { turnIndex, timestamp }, members, verdict }) => {
+    if (verdict.kind !== "summarized") return [];
+    const { content, summary } = verdict;
+    return [{ turnIndex, timestamp, members, summary: { content, model: summary.model, usage: summary.usage } }];
+  });
+  for (const [b, refs] of indexer.addBatches(summarized, append).entries()) {
+    const batch = summarized[b];
+    for (const [i, member] of (batch?.members ?? []).entries()) {
+      const ref = refs[i];
+      if (!batch || ref === undefined) continue;
+      given.set(member.call.occurrenceKey, ref);
+      const raw = contentChars(member.call.content);
+      const stub = sizeWith(member, summaryFor(batch.summary.content, i));
+      if (!isWorthwhile(stub, raw)) continue;
+      report.condensed += 1;
+      report.rawChars += raw;
+      report.keptChars += stub;
+    }
   }
 }
 

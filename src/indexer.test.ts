@@ -8,7 +8,7 @@ import { captureUnindexedBatchesFromSession } from "./batch-capture.js";
 import { contentHash } from "./capture/duplicates.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import { commitFlush, prepareFlush } from "./flush.js";
-import { type BatchMember, type IndexableBatch, ToolCallIndexer } from "./indexer.js";
+import { type AppendEntry, type BatchMember, type IndexableBatch, ToolCallIndexer } from "./indexer.js";
 import { buildRenderPlan, type PlanOptions } from "./render/plan.js";
 import { messagesInContext } from "./session/branch.js";
 import type { BatchSummary } from "./summarizer.js";
@@ -65,6 +65,10 @@ function legacyRecord(toolCallId: string, resultText = "old output") {
   return { toolCallId, toolName: "read", args: {}, resultText, isError: false, turnIndex: 0, timestamp: 1 };
 }
 
+function addBatch(indexer: ToolCallIndexer, batch: IndexableBatch, append: AppendEntry): string[] {
+  return indexer.addBatches([batch], append)[0] ?? [];
+}
+
 /** A session file with an index that follows it live, entry by entry. */
 class LiveIndex {
   readonly indexer = new ToolCallIndexer();
@@ -80,10 +84,10 @@ class LiveIndex {
   };
 
   add(...members: BatchMember[]): string[] {
-    return this.indexer.addBatch(batchOf(...members), this.append);
+    return this.indexer.addBatches([batchOf(...members)], this.append)[0] ?? [];
   }
 
-  repeat(of: BatchMember, toolCallId: string, resultTimestamp: number): string {
+  repeat(of: BatchMember, toolCallId: string, resultTimestamp: number): string | undefined {
     const call = captured(toolCallId, resultTimestamp);
     return this.indexer.registerDuplicate({ call, contentHash: of.contentHash }, of.call, this.append);
   }
@@ -125,11 +129,41 @@ function stateOf(indexer: ToolCallIndexer, keys: readonly string[]) {
   };
 }
 
-describe("addBatch", () => {
+describe("names that a damaged or forged file holds", () => {
+  test("the highest names of the schema do not use up those that follow", () => {
+    const live = new LiveIndex();
+    const { toolCalls, refs } = {
+      toolCalls: [legacyRecord("old")],
+      refs: [{ shortId: "t9999999", toolCallId: "old" }],
+    };
+    live.append(CUSTOM_TYPE_INDEX, { toolCalls, refs });
+    const chain = { startUserTimestamp: 1, finalAssistantTimestamp: 2, droppedToolCallIds: [], toolRefs: [] };
+    live.append(CUSTOM_TYPE_CHAIN, { ...chain, blockId: "b9999999", compressedAt: 0 });
+    expect(live.add(member("c1", 1))).toEqual(["t1"]);
+    live.frontier();
+    expect(live.indexer.mintBlockId()).toBe("b1");
+    const again = live.reload();
+    expect(again.indexer.resolve("t1")).toEqual(["c1@1"]);
+    expect(again.indexer.resolve("t9999999")).toEqual(["old"]);
+    expect(again.indexer.takeInvalid()).toEqual([]);
+  });
+
+  test("thousands of records without refs are numbered in linear time", () => {
+    const live = new LiveIndex();
+    const toolCalls = Array.from({ length: 20_000 }, (_, i) => legacyRecord(`c${i}`, "x"));
+    live.append(CUSTOM_TYPE_INDEX, { toolCalls, refs: [] });
+    const start = performance.now();
+    const { indexer } = live.reload();
+    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(indexer.resolve("t20000")).toEqual(["c19999"]);
+  });
+});
+
+describe("addBatches", () => {
   test("appends the summary, then the index", () => {
     const { indexer } = new LiveIndex();
     const appended: string[] = [];
-    indexer.addBatch(batchOf(member("c1", 2)), (customType) => appended.push(customType));
+    indexer.addBatches([batchOf(member("c1", 2))], (customType) => appended.push(customType));
     expect(appended).toEqual([CUSTOM_TYPE_SUMMARY, CUSTOM_TYPE_INDEX]);
   });
 
@@ -139,7 +173,8 @@ describe("addBatch", () => {
     const [first, second] = [member("c1", 2), member("c2", 3)];
     const usage = { inputTokens: 5, outputTokens: 1, cost: 0.1 };
     const content = { kind: "split" as const, whole: "all", texts: ["one", "two"] };
-    indexer.addBatch(
+    addBatch(
+      indexer,
       { turnIndex: 4, timestamp: 1, members: [first, second], summary: { content, model: "p/m", usage } },
       (_type, data) => appended.push(data),
     );
@@ -152,12 +187,11 @@ describe("addBatch", () => {
       turnIndex: 4,
       timestamp: 1,
       resultTimestamp: call.resultTimestamp,
-      outcome: "ok",
       contentHash: hash,
     });
     expect(JSON.parse(JSON.stringify(appended))).toEqual([
       {
-        text: "all",
+        text: "",
         parts: [
           { shortId: "t1", occurrenceKey: "c1@2", text: "one" },
           { shortId: "t2", occurrenceKey: "c2@3", text: "two" },
@@ -180,7 +214,8 @@ describe("addBatch", () => {
     const { indexer } = new LiveIndex();
     const appended: unknown[] = [];
     const content = { kind: "whole" as const, whole: "all", carrier: 1 };
-    indexer.addBatch(
+    addBatch(
+      indexer,
       { ...batchOf(member("c1", 2), member("c2", 3), member("c3", 4)), summary: { content, model: "p/m" } },
       (_type, data) => appended.push(data),
     );
@@ -190,25 +225,27 @@ describe("addBatch", () => {
     });
   });
 
-  test("a text that has been written to a blob, or stands in the session anyway, is not stored again", () => {
-    const { indexer } = new LiveIndex();
+  test("a text that has been written to a blob, or stands in a message of the branch, is not stored again", () => {
+    const { indexer, tree } = new LiveIndex();
+    const { call } = member("c2", 3);
+    const source = { toolCallId: "c2", toolName: "read", isError: false, timestamp: 3 };
+    tree.appendMessage({ role: "toolResult", ...source, content: [{ type: "text", text: call.resultText }] });
+    indexer.reconstructFromSession(tree.getEntries(), tree.branch());
     const spill = { spillPath: "/blobs/c1.txt", spillBytes: 9, spillLines: 1, resultPreview: "out" };
-    const members: BatchMember[] = [
-      { ...member("c1", 2), spill },
-      { ...member("c2", 3), leaveText: true },
-    ];
+    const members: BatchMember[] = [{ ...member("c1", 2), spill }, member("c2", 3), member("c4", 5)];
     const appended: unknown[] = [];
-    indexer.addBatch({ turnIndex: 0, timestamp: 1, members, backfilled: true }, (_type, data) => appended.push(data));
+    addBatch(indexer, { turnIndex: 0, timestamp: 1, members, backfilled: true }, (_type, data) => appended.push(data));
     expect(appended).toMatchObject([
       {
         toolCalls: [
           { resultText: "", resultChars: "output of c1".length, ...spill },
           { resultText: "", resultChars: "output of c2".length },
+          { resultText: "output of c4" },
         ],
         backfilled: true,
       },
     ]);
-    expect(JSON.stringify(appended)).not.toContain("output of");
+    expect(JSON.stringify(appended).match(/output of/g)).toHaveLength(1);
   });
 
   test("counts images, and only where there are some", () => {
@@ -216,7 +253,7 @@ describe("addBatch", () => {
     const appended: unknown[] = [];
     const withImages = member("c1", 2);
     withImages.call.resultImages = 1;
-    indexer.addBatch(batchOf(withImages, member("c2", 3)), (_type, data) => appended.push(data));
+    indexer.addBatches([batchOf(withImages, member("c2", 3))], (_type, data) => appended.push(data));
     const [, index] = appended;
     expect(index).toMatchObject({ toolCalls: [{ resultImages: 1 }, {}] });
     expect(JSON.stringify(index).match(/resultImages/g)).toHaveLength(1);
@@ -236,7 +273,7 @@ describe("reconstructFromSession", () => {
     expect(stateOf(live.indexer, ["c1@2", "c2@3"])).toEqual(stateOf(new LiveIndex().indexer, ["c1@2", "c2@3"]));
     expect(live.indexer.resolve("c1")).toEqual([]);
     expect(live.indexer.takeInvalid()).toEqual([]);
-    expect(live.indexer.addBatch(batchOf(member("c9", 9)), () => {})).toEqual(["t1"]);
+    expect(live.indexer.addBatches([batchOf(member("c9", 9))], () => {})).toEqual([["t1"]]);
     expect(live.indexer.mintBlockId()).toBe("b1");
   });
 });
@@ -362,7 +399,7 @@ describe("refs", () => {
     other.add(member("c2", 3));
     const { indexer } = new LiveIndex(file);
     expect(indexer.resolve("t1")).toEqual(["c1@2", "c2@3"]);
-    expect(indexer.addBatch(batchOf(member("c3", 4)), () => {})).toEqual(["t2"]);
+    expect(indexer.addBatches([batchOf(member("c3", 4))], () => {})).toEqual([["t2"]]);
   });
 
   test("a result keeps its first ref where two branches hold it", () => {
@@ -443,7 +480,7 @@ describe("records of earlier releases without a ref", () => {
       tree.branch(),
     );
     expect(indexer.refOf("c1")).toBe("t9");
-    expect(indexer.addBatch(batchOf(member("c2", 3)), () => {})).toEqual(["t10"]);
+    expect(indexer.addBatches([batchOf(member("c2", 3))], () => {})).toEqual([["t10"]]);
   });
 });
 

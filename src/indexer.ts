@@ -5,22 +5,29 @@
  * another state. Records and refs are kept for the whole file, since a ref that the model has once read must answer on
  * every branch; what is rendered is kept for the current branch alone.
  */
+import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
+import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
+import { shortArguments } from "./session/lean-records.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
+import { hashOfResult, resultsByKey } from "./session/originals.js";
 import { occurrenceKey } from "./transcript/messages.js";
+import { taggedText } from "./transcript/tags.js";
 import {
   type CapturedToolCall,
   type ChainCompressionEntry,
+  type ChainRange,
   CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
+  CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
   type DedupAliasEntryData,
   type FrontierEntryData,
   type IndexEntryData,
+  REFUSED_ENTRY,
   type SummaryEntryData,
   type SummaryUsage,
   type ToolCallRecord,
@@ -34,8 +41,6 @@ export interface BatchMember {
   call: CapturedToolCall;
   outcome: string;
   contentHash: string;
-  /** The text stays in the session's own message alone: a recovered output would be stored a second time. */
-  leaveText?: true;
   /** Where the text has been written, so that the record need not hold it. */
   spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">>;
 }
@@ -61,9 +66,11 @@ export class ToolCallIndexer {
   private file = new FileLedger();
   private ledger = new BranchLedger(this.file);
   /** Highest numbers given away since the file was read, whether or not an entry has come of it. */
-  private givenRef = 0;
-  private givenBlock = 0;
+  private readonly given = { ref: 0, block: 0 };
   private epochNumber = 0;
+  /** Entries of the current branch, and the results among them by key, made when a batch is added. */
+  private branch: SessionEntry[] = [];
+  private results: ReadonlyMap<string, ToolResultMessage> | undefined;
 
   /**
    * Starts over from a session's entries.
@@ -73,9 +80,9 @@ export class ToolCallIndexer {
    */
   reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): readonly OwnEntry[] {
     this.file = new FileLedger();
-    this.givenRef = 0;
-    this.givenBlock = 0;
+    Object.assign(this.given, { ref: 0, block: 0 });
     const { own, onBranch } = readEntries(all, branch);
+    this.follow([...branch]);
     this.file.learn(own);
     this.foldBranch(onBranch);
     return own;
@@ -84,9 +91,26 @@ export class ToolCallIndexer {
   /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
   resetBranch(branch: readonly SessionEntry[]): void {
     const own = readOwnEntries(branch);
+    this.follow([...branch]);
     // The path may hold entries that nobody has seen yet: those of a flush that broke off before the move.
     this.file.learn(own);
     this.foldBranch(own);
+  }
+
+  private follow(branch: SessionEntry[]): void {
+    this.branch = branch;
+    this.results = undefined;
+  }
+
+  /**
+   * The branch has the very result, so that the record need not carry it; a fork or an export has it too. What a tool
+   * marked as not to be condensed is carried all the same: chains show it.
+   */
+  private isHeld({ call, contentHash }: BatchMember): boolean {
+    this.results ??= resultsByKey(this.branch);
+    const message = this.results.get(call.occurrenceKey);
+    if (!message || taggedText(call.resultText) !== "") return false;
+    return message.content === call.content || hashOfResult(message) === contentHash;
   }
 
   private foldBranch(entries: readonly OwnEntry[]): void {
@@ -97,26 +121,72 @@ export class ToolCallIndexer {
 
   /** Takes in an entry that has just been appended to the current branch. */
   fold(entry: SessionEntry): void {
+    this.branch.push(entry);
+    if (entry.type === "message") this.results = undefined;
     const own = readOwnEntry(entry);
     if (!own) return;
     this.file.learn([own]);
     if (this.ledger.fold(own)) this.epochNumber += 1;
   }
 
-  /** Appends the summary and index entries of one batch and gives its refs. The caller folds the entries back in. */
-  addBatch(batch: IndexableBatch, append: AppendEntry): string[] {
-    const refs = batch.members.map(({ call }) => this.refFor(call.occurrenceKey));
-    if (batch.summary) append(CUSTOM_TYPE_SUMMARY, summaryEntry(batch.members, batch.summary, refs));
-    append(CUSTOM_TYPE_INDEX, indexEntry(batch, refs));
-    return refs;
+  /**
+   * Appends the summaries and the index entry of these batches, and gives the refs of each, none where its entries would
+   * not be read back. The caller folds the entries back in.
+   */
+  addBatches(batches: readonly IndexableBatch[], append: AppendEntry): string[][] {
+    const made = batches.map((batch) => {
+      const keys = batch.members.map(({ call }) => call.occurrenceKey);
+      const refs = keys.map((key) => this.refFor(key));
+      const summary = batch.summary && summaryEntry(batch.members, batch.summary, refs);
+      const index = indexEntry(batch, refs, (member) => this.isHeld(member));
+      const readable = this.isWritable(
+        [...typed(CUSTOM_TYPE_SUMMARY, summary), [CUSTOM_TYPE_INDEX, index]],
+        keys,
+        append,
+      );
+      return { readable, refs, summary, index };
+    });
+    const good = made.filter(({ readable }) => readable);
+    for (const summary of joinSummaries(good.flatMap((one) => one.summary ?? []))) append(CUSTOM_TYPE_SUMMARY, summary);
+    const [first] = good;
+    if (first) {
+      const toolCalls = good.flatMap(({ index }) => index.toolCalls);
+      append(CUSTOM_TYPE_INDEX, { ...first.index, toolCalls, refs: good.flatMap(({ index }) => index.refs) });
+    }
+    return made.map(({ readable, refs }) => (readable ? refs : []));
   }
 
-  /** Appends the alias entry of a result that repeats `original`, and gives its ref. The caller folds it back in. */
+  /** Appends an entry where it would be read back. @param subjects the results or the chain that it is about */
+  write(customType: string, data: unknown, subjects: readonly string[], append: AppendEntry): boolean {
+    const writable = this.isWritable([[customType, data]], subjects, append);
+    if (writable) append(customType, data);
+    return writable;
+  }
+
+  /**
+   * Whether each of these entries would be read back. Where one would not, a diagnostic says so, and what they are about is
+   * left alone for good: work on it would be lost at every flush.
+   */
+  private isWritable(entries: readonly TypedData[], subjects: readonly string[], append: AppendEntry): boolean {
+    const readable = entries.every(([customType, data]) => isReadable(customType, data));
+    if (!readable) for (const detail of subjects) append(CUSTOM_TYPE_DIAGNOSTIC, { kind: REFUSED_ENTRY, detail });
+    return readable;
+  }
+
+  /** No readable entry can be made of this result, or of the chain of this name. */
+  isRefused(subject: string): boolean {
+    return this.file.isRefused(subject);
+  }
+
+  /**
+   * Appends the alias entry of a result that repeats `original`, and gives its ref, `undefined` where the entry would not
+   * be read back. The caller folds it back in.
+   */
   registerDuplicate(
     repeat: { call: CapturedToolCall; contentHash: string; eager?: true },
     original: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp">,
     append: AppendEntry,
-  ): string {
+  ): string | undefined {
     const shortId = this.refFor(repeat.call.occurrenceKey);
     const data: DedupAliasEntryData = {
       newToolCallId: repeat.call.toolCallId,
@@ -127,19 +197,18 @@ export class ToolCallIndexer {
       shortId,
       ...(repeat.eager ? { eager: true } : {}),
     };
-    append(CUSTOM_TYPE_DEDUP_ALIAS, data);
-    return shortId;
+    return this.write(CUSTOM_TYPE_DEDUP_ALIAS, data, [repeat.call.occurrenceKey], append) ? shortId : undefined;
   }
 
   /** A block id that no chain of this file has ever had. */
   mintBlockId(): string {
-    this.givenBlock = Math.max(this.givenBlock, this.file.highest.block) + 1;
-    return `b${this.givenBlock}`;
+    this.given.block = this.file.next(this.given).block;
+    return `b${this.given.block}`;
   }
 
-  /** Appends the entry of a compressed chain, or of one whose state changes. The caller folds it back in. */
-  registerChain(chain: ChainCompressionEntry, append: AppendEntry): void {
-    append(CUSTOM_TYPE_CHAIN, chain);
+  /** Appends the entry of a compressed chain, or of one whose state changes; false where it would not be read back. */
+  registerChain(chain: ChainCompressionEntry, append: AppendEntry): boolean {
+    return this.write(CUSTOM_TYPE_CHAIN, chain, [chainName(chain)], append);
   }
 
   /** The chains of the current branch by block id, decompressed ones too. */
@@ -157,9 +226,9 @@ export class ToolCallIndexer {
     return this.ledger.has(key);
   }
 
-  /** A flush has looked at the occurrence beyond the frontier and skipped it for good. */
+  /** The occurrence is left alone for good: a flush beyond whose frontier it stands has skipped it, or no entry can be made. */
   isSkipped(key: string): boolean {
-    return this.ledger.skipped.has(key);
+    return this.ledger.skipped.has(key) || this.file.isRefused(key);
   }
 
   /** A frontier has said of the occurrence that it has had its time. */
@@ -240,9 +309,14 @@ export class ToolCallIndexer {
   private refFor(key: string): string {
     const known = this.refOf(key);
     if (known !== undefined) return known;
-    this.givenRef = Math.max(this.givenRef, this.file.highest.ref) + 1;
-    return `t${this.givenRef}`;
+    this.given.ref = this.file.next(this.given).ref;
+    return `t${this.given.ref}`;
   }
+}
+
+/** What a chain is called before it has a block id. */
+export function chainName(range: Pick<ChainRange, "startUserTimestamp" | "finalAssistantTimestamp">): string {
+  return `chain ${range.startUserTimestamp}-${range.finalAssistantTimestamp}`;
 }
 
 /** The own entries of a file and, out of them, those of its branch, each read once. */
@@ -263,6 +337,14 @@ function readEntries(all: readonly SessionEntry[], branch: readonly SessionEntry
   return { own, onBranch };
 }
 
+/** Type and data of an entry. */
+type TypedData = readonly [customType: string, data: unknown];
+
+function typed(customType: string, data: unknown): TypedData[] {
+  return data === undefined ? [] : [[customType, data]];
+}
+
+/** A text that is split stands in its parts alone. */
 function summaryEntry(
   members: readonly BatchMember[],
   { content, model, usage }: NonNullable<IndexableBatch["summary"]>,
@@ -274,33 +356,70 @@ function summaryEntry(
     return text === undefined || shortId === undefined ? [] : [{ shortId, occurrenceKey: call.occurrenceKey, text }];
   });
   const occurrenceKeys = members.map(({ call }) => call.occurrenceKey);
-  return { text: content.whole, parts, occurrenceKeys, model, ...(usage ? { usage } : {}) };
+  const text = content.kind === "split" ? "" : content.whole;
+  return { text, parts, occurrenceKeys, model, ...(usage ? { usage } : {}) };
+}
+
+/** One entry for all summaries of a model that are split by call; a call without a part points to the first of its own entry. */
+function joinSummaries(summaries: readonly SummaryEntryData[]): SummaryEntryData[] {
+  const joined: SummaryEntryData[] = [];
+  for (const summary of summaries) {
+    const into = joined.findIndex((other) => other.text === "" && summary.text === "" && other.model === summary.model);
+    const other = joined[into];
+    if (other) joined[into] = joinTwo(other, summary);
+    else joined.push(summary);
+  }
+  return joined;
+}
+
+function joinTwo(a: SummaryEntryData, b: SummaryEntryData): SummaryEntryData {
+  const usage = a.usage && b.usage ? sumOf(a.usage, b.usage) : (a.usage ?? b.usage);
+  const parts = [...a.parts, ...b.parts];
+  const occurrenceKeys = [...a.occurrenceKeys, ...b.occurrenceKeys];
+  return { text: "", parts, occurrenceKeys, model: a.model, ...(usage ? { usage } : {}) };
+}
+
+function sumOf(a: SummaryUsage, b: SummaryUsage): SummaryUsage {
+  const inputTokens = a.inputTokens + b.inputTokens;
+  return { inputTokens, outputTokens: a.outputTokens + b.outputTokens, cost: a.cost + b.cost };
 }
 
 function indexEntry(
   { members, turnIndex, timestamp, backfilled }: IndexableBatch,
   refs: readonly string[],
+  isHeld: (member: BatchMember) => boolean,
 ): IndexEntryData {
   return {
-    toolCalls: members.map(({ call, outcome, contentHash, spill, leaveText }) => ({
-      toolCallId: call.toolCallId,
-      toolName: call.toolName,
-      args: call.args,
-      resultText: spill || leaveText ? "" : call.resultText,
-      isError: call.isError,
-      turnIndex,
-      timestamp,
-      resultTimestamp: call.resultTimestamp,
-      ...(call.resultImages > 0 ? { resultImages: call.resultImages } : {}),
-      ...(spill || leaveText ? { resultChars: call.resultText.length } : {}),
-      ...spill,
-      outcome,
-      contentHash,
-    })),
+    toolCalls: members.map((member) => recordOf(member, { turnIndex, timestamp }, isHeld(member))),
     refs: members.flatMap(({ call: { toolCallId, resultTimestamp } }, i) => {
       const shortId = refs[i];
       return shortId === undefined ? [] : [{ shortId, toolCallId, resultTimestamp }];
     }),
     ...(backfilled ? { backfilled } : {}),
+  };
+}
+
+/** @param isHeld the session's own message has text and arguments */
+function recordOf(
+  { call, outcome, contentHash, spill }: BatchMember,
+  { turnIndex, timestamp }: Pick<IndexableBatch, "turnIndex" | "timestamp">,
+  isHeld: boolean,
+): ToolCallRecord {
+  const { toolCallId, toolName, args, resultText, isError, resultTimestamp, resultImages } = call;
+  const isShort = isHeld || spill !== undefined;
+  return {
+    toolCallId,
+    toolName,
+    args: isHeld ? shortArguments(toolName, args) : args,
+    resultText: isShort ? "" : resultText,
+    isError,
+    turnIndex,
+    timestamp,
+    resultTimestamp,
+    ...(resultImages > 0 ? { resultImages } : {}),
+    ...(isShort ? { resultChars: resultText.length } : {}),
+    ...spill,
+    ...(outcome === (isError ? "error" : "ok") ? {} : { outcome }),
+    contentHash,
   };
 }

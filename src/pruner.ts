@@ -15,7 +15,8 @@ import {
   isOwnMessage,
   isToolResult,
   lastAnswerIndex,
-  occurrenceKey,
+  resultKeys,
+  resultKeysIn,
   textOf,
 } from "./transcript/messages.js";
 import { CallPairing } from "./transcript/pairing.js";
@@ -65,6 +66,7 @@ export function applyRender(messages: AgentMessage[], rendered: AgentMessage[]):
 function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
   if (plan.isEmpty) return messages;
   const pairing = new CallPairing();
+  const keyOf = resultKeysIn(messages);
   const optionsOf = new Map<ToolCall, ArgumentOptions>();
   const turns = new Map<number, AssistantMessage>();
   let turn = -1;
@@ -75,7 +77,7 @@ function condenseCallArguments(messages: AgentMessage[], plan: RenderPlan, seen:
       turn = i;
     } else if (message && isToolResult(message)) {
       const call = pairing.take(message.toolCallId);
-      const options = call && plan.argumentsOf(occurrenceKey(message.toolCallId, message.timestamp));
+      const options = call && plan.argumentsOf(keyOf(message));
       const owner = messages[turn];
       if (!options || !owner || !isAssistant(owner)) continue;
       optionsOf.set(call, options);
@@ -109,11 +111,12 @@ function withCondensedArguments(
 function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number): AgentMessage[] {
   if (plan.isEmpty) return messages;
   const ambiguous = ambiguousBareIds(messages, plan);
+  const keyOf = resultKeysIn(messages);
   const used = new Set<string>();
   let rendered: AgentMessage[] | undefined;
   for (const [i, message] of messages.entries()) {
     if (!isToolResult(message)) continue;
-    const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
+    const replacement = find(plan, keyOf(message), String(message.toolCallId), ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
     // A result that was spilled before the model has seen it keeps its images: only its text is in the file.
@@ -127,11 +130,11 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
 
 function find(
   plan: RenderPlan,
+  key: string,
   toolCallId: string,
-  timestamp: number,
   ambiguous: ReadonlySet<string>,
 ): Replacement | undefined {
-  const exact = plan.replacements.get(occurrenceKey(toolCallId, timestamp));
+  const exact = plan.replacements.get(key);
   if (exact) return exact;
   return plan.bareIds.has(toolCallId) && !ambiguous.has(toolCallId) ? plan.replacements.get(toolCallId) : undefined;
 }
@@ -152,11 +155,8 @@ function ambiguousBareIds(messages: readonly AgentMessage[], plan: RenderPlan): 
 /** A summary message of an earlier release goes once all that it speaks of stands as stubs that hold its text. */
 function foldLegacySummaries(messages: AgentMessage[], plan: RenderPlan): AgentMessage[] {
   if (plan.legacySummaries.size === 0) return messages;
-  const present = new Set<string>();
-  for (const message of messages) {
-    if (!isToolResult(message)) continue;
-    present.add(occurrenceKey(message.toolCallId, message.timestamp)).add(message.toolCallId);
-  }
+  const present = resultKeys(messages);
+  for (const message of messages) if (isToolResult(message)) present.add(String(message.toolCallId));
   const kept = messages.filter((message) => {
     if (!isOwnMessage(message)) return true;
     const keys = plan.legacySummaries.get(textOf(message.content));

@@ -414,7 +414,7 @@ describe("a flush at a request", () => {
       message.role === "toolResult" ? { ...message, content: [{ type: "text" as const, text: "cut" }] } : message,
     );
     await session.pruner.renderRequest(session.host, changed);
-    expect(session.state().indexer.getRecord("c1@3")?.resultText).toBe("line of c1\n".repeat(500));
+    expect(session.state().indexer.getRecord("c1@3")?.resultChars).toBe("line of c1\n".length * 500);
   });
 
   test("takes what the request holds where the session file lags behind", async () => {

@@ -71,9 +71,12 @@ export class SessionEngine {
   constructor(private readonly environment: Environment) {
     this.state = new SessionState(environment.reader);
     this.cache = new PromptCache(environment.clock, this.state);
-    this.flushes = new FlushRunner(this.state, environment, () => {
-      this.budget.flushCommitted();
-      environment.onCommit();
+    this.flushes = new FlushRunner(this.state, environment, {
+      protection: () => this.compiled && this.protection(this.compiled),
+      onCommit: (decision) => {
+        this.budget.flushCommitted();
+        environment.onCommit(decision);
+      },
     });
     this.budget.takeUp(this.state.branch.entries);
     this.reportInvalid();

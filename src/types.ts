@@ -15,6 +15,9 @@ export const CUSTOM_TYPE_FRONTIER = "context-prune-frontier";
 export const CUSTOM_TYPE_STATS = "context-prune-stats";
 export const CUSTOM_TYPE_DIAGNOSTIC = "context-prune-diagnostic";
 
+/** `kind` of the diagnostic that names a result or a chain of which no readable entry can be made; it is left alone. */
+export const REFUSED_ENTRY = "refused-entry";
+
 /** Name of the recovery tool. Its own results are never condensed as ordinary output. */
 export const QUERY_TOOL_NAME = "context_tree_query";
 
@@ -30,8 +33,12 @@ export type ResultContent = (TextContent | ImageContent)[];
 export interface ToolCallRecord {
   toolCallId: string;
   toolName: string;
+  /** Arguments of the call; long strings keep their beginning alone where the session's own message holds them. */
   args: Record<string, unknown>;
-  /** The text blocks of the result, joined as `extractToolResultText` does. Empty for a spilled record. */
+  /**
+   * The text blocks of the result, joined as `extractToolResultText` does. Empty for a spilled record, and where the
+   * session's own message holds it: that is the result of this key whose content has `contentHash`.
+   */
   resultText: string;
   isError: boolean;
   /** Position of the assistant turn in the context it was captured from; for people who read the file. */
@@ -86,16 +93,16 @@ export interface SummaryPart {
   text: string;
 }
 
-/** Data of a `context-prune-summary` entry: the summary of one batch. */
+/** Data of a `context-prune-summary` entry: the summary of one batch, or those of several that are split by call. */
 export interface SummaryEntryData {
-  /** The whole summary as it was written. */
+  /** The summary as it was written where it could not be split, else empty: the parts have it. */
   text: string;
   /**
    * The summary split by call. A call without a part takes the whole text if it is the last condensed one of the batch,
    * and points to that one otherwise.
    */
   parts: SummaryPart[];
-  /** Occurrences that the batch covers, in order. */
+  /** Occurrences that it covers, in order. */
   occurrenceKeys: string[];
   /** `provider/id` of the model, or `none` for the mechanical digest. */
   model: string;
@@ -142,8 +149,6 @@ export interface FrontierEntryData {
   rawCharCount: number;
   summaryCharCount: number;
   outcome: FlushOutcome;
-  /** Why the flush was made, where its price decided. */
-  decision?: FlushReason;
 }
 
 /** Why a flush was made. Amounts in USD, or in multiples of the input price where the model has no prices. */
@@ -181,7 +186,8 @@ export interface CapturedToolCall {
   resultText: string;
   resultImages: number;
   isError: boolean;
-  resultTimestamp: number;
+  /** ms since the epoch; `undefined` where the message has no time. */
+  resultTimestamp: number | undefined;
 }
 
 /** The calls and results of one assistant turn, or of one agent run (`batchingMode`). */

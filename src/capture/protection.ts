@@ -118,7 +118,7 @@ export function createProtection(options: ProtectionOptions): Protection {
   const isProtected = ({ toolName, args }: ProtectableCall) =>
     tools(toolName) || lists(toolName) || isProtectedPath(args);
   const subjectOf = ({ toolName, args }: ProtectableCall): Subject | undefined => {
-    const tool = toolName.toLowerCase();
+    const tool = String(toolName).toLowerCase();
     if (lists(toolName)) return { name: tool, isList: true };
     if (tools(toolName) || !isProtectedPath(args)) return undefined;
     const inFull = (key: string, value: unknown) =>
@@ -150,7 +150,7 @@ export function unknownTools(protectedTools: readonly string[], registered: read
 function toolTest(names: readonly string[]): (toolName: string) => boolean {
   const plain = new Set(names.map((name) => name.toLowerCase()));
   const globs = names.filter((name) => /[*?[{(]/.test(name)).flatMap((name) => parseGlob(name, "widen") ?? []);
-  return (toolName) => plain.has(toolName.toLowerCase()) || globs.some((matches) => matches(toolName));
+  return (toolName) => plain.has(String(toolName).toLowerCase()) || globs.some((matches) => matches(String(toolName)));
 }
 
 interface Base {

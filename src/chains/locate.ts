@@ -10,7 +10,7 @@ import {
   isForeignMessage,
   isOwnMessage,
   isToolResult,
-  occurrenceKey,
+  resultKeysIn,
   textOf,
   toolCallsOf,
 } from "../transcript/messages.js";
@@ -181,6 +181,7 @@ function takeRange(
   const relocated = new Set(entry.protectedOccurrenceKeys ?? entry.protectedToolCallIds);
   const knownIds = new Set(entry.droppedToolCallIds);
   const pairing = pairingBefore(messages, first);
+  const keyOf = resultKeysIn(messages.slice(first, end));
   const dropped: number[] = [];
   const kept: KeptResult[] = [];
   let turns = 0;
@@ -198,16 +199,16 @@ function takeRange(
     } else if (isToolResult(message)) {
       // Without a call it reaches no provider; it goes with the chain if the chain knows the id.
       const call = pairing.take(message.toolCallId);
-      const key = occurrenceKey(message.toolCallId, message.timestamp);
-      if (call ? !known.has(key) && !known.has(message.toolCallId) : !knownIds.has(message.toolCallId))
-        return "unknown-result";
+      const id = String(message.toolCallId);
+      const key = keyOf(message);
+      if (call ? !known.has(key) && !known.has(id) : !knownIds.has(id)) return "unknown-result";
       // It answers a call from before the chain, which would be left without it.
       if (call && turns === 0) return "unknown-result";
       dropped.push(index);
       if (!call) continue;
       results += 1;
       droppedChars += contentChars(message.content);
-      if (relocated.has(key) || relocated.has(message.toolCallId)) kept.push({ result: message, call });
+      if (relocated.has(key) || relocated.has(id)) kept.push({ result: message, call });
     } else if (isOwnMessage(message)) {
       dropped.push(index);
       droppedChars += textOf(message.content).length;
@@ -252,9 +253,10 @@ class ResultPositions {
     if (this.positions) return this.positions;
     const wanted = new Set(this.chains.flatMap(({ entry }) => entry.droppedToolCallIds));
     const positions = new Map<string, number[]>();
+    const keyOf = resultKeysIn(this.messages);
     for (const [index, message] of this.messages.entries()) {
-      if (!isToolResult(message) || !wanted.has(message.toolCallId)) continue;
-      for (const name of [message.toolCallId, occurrenceKey(message.toolCallId, message.timestamp)]) {
+      if (!isToolResult(message) || !wanted.has(String(message.toolCallId))) continue;
+      for (const name of [String(message.toolCallId), keyOf(message)]) {
         const indices = positions.get(name);
         if (indices) indices.push(index);
         else positions.set(name, [index]);

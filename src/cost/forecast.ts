@@ -8,7 +8,7 @@ import {
   isAssistant,
   isToolResult,
   lastAnswerIndex,
-  occurrenceKey,
+  resultKeysIn,
 } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
@@ -83,13 +83,14 @@ export function forecastStubs(
     carriedTokens += tokens * Math.max(0, repliesBehind - 1);
     if (firstChanged < 0 || index < firstChanged) firstChanged = index;
   };
+  const keyOf = resultKeysIn(rendered);
   for (const [i, message] of rendered.entries()) {
     if (isAssistant(message)) {
       replyIndex = i;
       repliesBehind -= 1;
     }
     if (!isToolResult(message)) continue;
-    const call = calls.get(occurrenceKey(message.toolCallId, message.timestamp));
+    const call = calls.get(keyOf(message));
     if (!call) continue;
     const ofArguments = savedArgumentTokens(call, config);
     if (ofArguments > 0) clear(ofArguments, replyIndex);
@@ -203,12 +204,13 @@ function clearedByChain(
   let before = 0;
   let summaries = 0;
   let relocated = 0;
+  const keyOf = kept.size > 0 ? resultKeysIn(rendered.slice(start, end)) : () => "";
   for (let i = start; i < end; i++) {
     const message = rendered[i];
     const tokens = tokensAt(rendered, i, config);
     before += tokens;
     if (!message || !isToolResult(message)) continue;
-    if (kept.has(occurrenceKey(message.toolCallId, message.timestamp))) relocated += tokens;
+    if (kept.size > 0 && kept.has(keyOf(message))) relocated += tokens;
     else summaries += Math.max(0, Math.min(tokens - STUB_TOKENS, STUB_TOKENS + tokens * config.summaryShare));
   }
   const lines = range.occurrenceKeys.length * CHAIN_LINE_TOKENS;

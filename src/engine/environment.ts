@@ -4,7 +4,7 @@ import type { CachePolicy, Rates } from "../cost/prices.js";
 import type { AppendEntry } from "../indexer.js";
 import type { SessionReader } from "../session/branch.js";
 import type { BatchSummary, SummarizerCall } from "../summarizer.js";
-import type { CapturedBatch, ContextPruneConfig, StatsEntryData } from "../types.js";
+import type { CapturedBatch, ContextPruneConfig, FlushReason, StatsEntryData } from "../types.js";
 
 /** Time as the session has it. */
 export interface Clock {
@@ -30,8 +30,8 @@ export interface Environment {
   onPaid(call: SummarizerCall, total: Readonly<StatsEntryData>): void;
   /** A flush has begun or ended. */
   onChange(): void;
-  /** A flush has changed what the next request carries. */
-  onCommit(): void;
+  /** A flush has changed what the next request carries. @param decision why it was made, where its price decided */
+  onCommit(decision: FlushReason | undefined): void;
   /** An error that should not have been. */
   onError(error: unknown): void;
 }

@@ -48,6 +48,14 @@ export interface FlushRequest {
   onProgress?(progress: BatchProgress): void;
 }
 
+/** What the runner asks and tells besides its environment. */
+export interface FlushHooks {
+  /** What is protected by now: the person may have said so while the summaries were made. */
+  protection(): Protection | undefined;
+  /** A flush has changed what the next request carries. */
+  onCommit(decision: FlushReason | undefined): void;
+}
+
 export class FlushRunner {
   private flight: Promise<FlushReport> | undefined;
   private closed = false;
@@ -59,7 +67,7 @@ export class FlushRunner {
   constructor(
     private readonly state: SessionState,
     private readonly environment: Environment,
-    private readonly onCommit: () => void,
+    private readonly hooks: FlushHooks,
   ) {}
 
   /** The session has ended. */
@@ -186,12 +194,12 @@ export class FlushRunner {
       indexer: state.indexer,
       append: environment.append,
       ...currencyOf(state, moves),
+      isProtected: this.hooks.protection(),
       now: environment.clock.now(),
-      decision,
       saveStats: () => state.stats.save(environment.append),
     });
     state.sync();
-    if (hasCondensed(report)) this.onCommit();
+    if (hasCondensed(report)) this.hooks.onCommit(decision);
     return this.cancelled ? { ...report, cancelled: true } : report;
   }
 

@@ -7,7 +7,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { RenderedChain } from "../chain-range-prune.js";
 import { pruneMessages, type RenderOptions } from "../pruner.js";
 import type { RenderPlan } from "../render/plan.js";
-import { isClosingReply, isToolResult, lastAnswerIndex } from "../transcript/messages.js";
+import { isClosingReply, isToolResult, lastAnswerIndex, timeOf } from "../transcript/messages.js";
 
 /** A message goes out as it came, with another content, or is one of ours. */
 type Step =
@@ -78,8 +78,11 @@ export class RenderMemo {
     const start = this.settledCount();
     if (end <= start) return;
     const chainsByEnd = new Map<number, RenderedChain[]>();
+    const anywhere = new Set(messages.map(({ timestamp }) => timestamp));
+    const endless: RenderedChain[] = [];
     for (const chain of plan.chains) {
       const { finalAssistantTimestamp: at } = chain.entry;
+      if (!anywhere.has(at)) endless.push(chain);
       const known = chainsByEnd.get(at);
       if (known) known.push(chain);
       else chainsByEnd.set(at, [chain]);
@@ -88,7 +91,9 @@ export class RenderMemo {
       if (part.restart) this.segments = [];
       const own = messages.slice(part.start, part.end);
       const chains = [...new Set(own.map(({ timestamp }) => timestamp))].flatMap((at) => chainsByEnd.get(at) ?? []);
-      const rendered = pruneMessages(own, { ...plan, chains }, { ...options, allSeen: true });
+      // One whose end is gone is looked for as well, so that it is told of where its results stand.
+      const looked = endless.length > 0 ? { ...plan, chains: [...chains, ...endless] } : { ...plan, chains };
+      const rendered = pruneMessages(own, looked, { ...options, allSeen: true });
       this.segments.push({
         last: part.last,
         marks: own.map(markOf),
@@ -139,8 +144,8 @@ function segmentsOf(messages: readonly AgentMessage[], start: number, end: numbe
   for (let i = start; i < end; i++) {
     const message = messages[i];
     if (!message) continue;
-    low = Math.min(low, message.timestamp);
-    last = Math.max(last, message.timestamp);
+    low = Math.min(low, timeAt(message));
+    last = Math.max(last, timeAt(message));
     if (!isClosingReply(message) && i < end - 1) continue;
     const before = parts.at(-1)?.last ?? until;
     if (low <= before) return [{ start: 0, end, last: latest(messages.slice(0, end)), restart: true }];
@@ -152,12 +157,17 @@ function segmentsOf(messages: readonly AgentMessage[], start: number, end: numbe
   return parts;
 }
 
+/** What has no time stands before everything, so that nothing is settled without it. */
+function timeAt({ timestamp }: { timestamp: number }): number {
+  return timeOf(timestamp) ?? Number.NEGATIVE_INFINITY;
+}
+
 function earliest(places: readonly { timestamp: number }[]): number {
-  return places.reduce((low, { timestamp }) => Math.min(low, timestamp), Number.POSITIVE_INFINITY);
+  return places.reduce((low, place) => Math.min(low, timeAt(place)), Number.POSITIVE_INFINITY);
 }
 
 function latest(messages: readonly AgentMessage[]): number {
-  return messages.reduce((high, { timestamp }) => Math.max(high, timestamp), Number.NEGATIVE_INFINITY);
+  return messages.reduce((high, message) => Math.max(high, timeAt(message)), Number.NEGATIVE_INFINITY);
 }
 
 function play(step: Step, messages: readonly AgentMessage[]): AgentMessage {

@@ -13,7 +13,7 @@ import { Diagnostics } from "../session/diagnostics.js";
 import { originalsByKey } from "../session/originals.js";
 import { SummarizerStats } from "../session/stats.js";
 import { blobDirFor, resolveSpillPath } from "../spill.js";
-import { contentChars, isToolResult, occurrenceKey, textOf } from "../transcript/messages.js";
+import { contentChars, isToolResult, resultKeysIn, textOf } from "../transcript/messages.js";
 import { taggedText } from "../transcript/tags.js";
 import {
   type BatchingMode,
@@ -59,7 +59,15 @@ export type SessionView = Readonly<
   readonly stats: Pick<SummarizerStats, "current">;
   readonly indexer: Pick<
     ToolCallIndexer,
-    "chains" | "chainsEverywhere" | "committed" | "getRecord" | "resolve" | "refOf" | "refs" | "isSummarized"
+    | "chains"
+    | "chainsEverywhere"
+    | "committed"
+    | "takeInvalid"
+    | "getRecord"
+    | "resolve"
+    | "refOf"
+    | "refs"
+    | "isSummarized"
   >;
 };
 
@@ -159,7 +167,7 @@ export class SessionState {
     const isTagged = ({ resultText }: Pick<CapturedToolCall, "resultText">) =>
       protectTags && taggedText(resultText) !== "";
     return captureOversized(messages, {
-      isDealtWith: (key) => this.indexer.isSummarized(key),
+      isDealtWith: (key) => this.indexer.isSummarized(key) || this.indexer.isRefused(key),
       isExempt: (call) => this.isRecovery(call) || isProtected(call) || isTagged(call),
       threshold: spillThreshold,
     });
@@ -177,9 +185,10 @@ export class SessionState {
   chainListings(): ChainListing[] {
     const messages = this.messages();
     const results = messages.filter(isToolResult);
+    const keyOf = resultKeysIn(messages);
     return [...this.indexer.chains().values()].map((chain) => {
       const keys = new Set(chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds);
-      const own = results.filter((m) => keys.has(occurrenceKey(m.toolCallId, m.timestamp)) || keys.has(m.toolCallId));
+      const own = results.filter((m) => keys.has(keyOf(m)) || keys.has(m.toolCallId));
       const atStart = messages.filter((m) => m.timestamp === chain.startUserTimestamp && "content" in m);
       // The newer host keeps its system prompt as a message, at the time of the first prompt.
       const opening = atStart.find((m) => m.role === "user") ?? atStart[0];

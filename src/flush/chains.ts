@@ -6,15 +6,10 @@ import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "../chain-compressor.js";
 import { detectChains } from "../chain-detector.js";
 import { describeOutcome } from "../digest/describe.js";
-import type { AppendEntry, ToolCallIndexer } from "../indexer.js";
-import { isAssistant, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
-import {
-  type CapturedToolCall,
-  type ChainCompressionConfig,
-  type ChainRange,
-  type ContextPruneConfig,
-  QUERY_TOOL_NAME,
-} from "../types.js";
+import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.js";
+import { cleanSummary } from "../text/clean.js";
+import { isAssistant, isClosingReply, isForeignMessage, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
+import type { ChainCompressionConfig, ChainRange, ContextPruneConfig } from "../types.js";
 
 /** Joins the summaries of a chain into one, or gives `null` to leave them as they are. */
 export type FuseRangeSummary = (summaries: readonly string[]) => Promise<string | null>;
@@ -38,8 +33,6 @@ export interface ChainChoice {
   protectedTurns?: number;
   /** Missing where there is no model to ask. */
   fuse?: FuseRangeSummary;
-  /** A read of something that had been condensed, whose text is stored already. */
-  isRecovery?(call: Pick<CapturedToolCall, "toolName" | "args">): boolean;
 }
 
 /** Chains that are about to be compressed. */
@@ -48,14 +41,13 @@ export interface PreparedChains {
   ranges: readonly ChainRange[];
   /** Fused summaries by the timestamp of the closing reply. */
   fused: ReadonlyMap<number, string>;
-  isRecovery: ChainChoice["isRecovery"];
 }
 
 /** Chooses the chains to compress and has their summaries fused, one call each. */
 export async function prepareChains(choice: ChainChoice): Promise<PreparedChains> {
-  const { messages, isRecovery } = choice;
+  const { messages } = choice;
   const ranges = eligibleRanges(choice);
-  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice), isRecovery };
+  return { messages, ranges, fused: await fuseRangeSummaries(ranges, choice) };
 }
 
 /** Every chain behind the window that could be compressed together with all that is pending, oldest first. */
@@ -72,7 +64,7 @@ export function compressibleRanges({
 }
 
 /** The chains that a flush would compress now, oldest first. */
-export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | "isRecovery">): ChainRange[] {
+export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse">): ChainRange[] {
   const { messages, config, indexer } = choice;
   const isOpen = openCycle(messages);
   // The last turns of the user may be protected; without so many, nothing is old enough.
@@ -89,7 +81,7 @@ export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse" | 
     all: choice.all,
     isCompressed,
     isDealtWith: (key) => !choice.isPending(key),
-  }).filter((range) => !isOpen(range) && range.finalAssistantTimestamp < protectedSince);
+  }).filter((range) => !isOpen(range) && range.finalAssistantTimestamp < protectedSince && hasName(range, indexer));
   // A key that two results share could not be given back.
   const repeated = repeatedKeys(messages, new Set(selected.flatMap((range) => range.occurrenceKeys)));
   return selected.filter((range) => !range.occurrenceKeys.some((key) => repeated.has(key)));
@@ -115,7 +107,7 @@ export function commitChains(
   const ranges = prepared.ranges.filter(deps.isCurrent);
   const isSummarized = (key: string) => given.has(key) || indexer.isSummarized(key);
   const covered = new Set(ranges.flatMap((range) => range.occurrenceKeys).filter(isSummarized));
-  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized, isRecovery: prepared.isRecovery });
+  backfill(prepared.messages, ranges, { indexer, append, given, isSummarized });
   const entries = compressEligible(ranges, {
     mintBlockId: () => indexer.mintBlockId(),
     refOf: (key) => given.get(key) ?? indexer.refOf(key),
@@ -126,8 +118,7 @@ export function commitChains(
     isSummarized: (key) => covered.has(key),
     now: deps.now,
   });
-  for (const entry of entries) indexer.registerChain(entry, append);
-  return entries.length;
+  return entries.filter((entry) => indexer.registerChain(entry, append)).length;
 }
 
 /** The range without the protection of what had been condensed before it was protected: its stub is nothing to keep. */
@@ -139,12 +130,14 @@ function withoutCondensed(range: ChainRange, isCondensed: (key: string) => boole
 }
 
 /**
- * Whether a chain ends behind the last user message: that is the model's open cycle, whose replies must keep their
+ * Whether a chain ends behind the message that opened the last run, the user's or another extension's: that is the model's open cycle, whose replies must keep their
  * thinking. Told by position, since a clock may have been set back. One that was interrupted before the model had
  * answered its last results is open too.
  */
 function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => boolean {
-  const start = messages.findLastIndex((message) => message.role === "user");
+  const opens = (message: AgentMessage, i: number) =>
+    message.role === "user" || (isForeignMessage(message) && isIdleBefore(messages, i));
+  const start = messages.findLastIndex(opens);
   const unseen = resultKeys(messages.slice(lastAnswerIndex(messages) + 1));
   const ends = new Set(
     messages
@@ -156,6 +149,18 @@ function openCycle(messages: readonly AgentMessage[]): (range: ChainRange) => bo
     start < 0 || ends.has(range.finalAssistantTimestamp) || range.occurrenceKeys.some((key) => unseen.has(key));
 }
 
+/** Nothing ran when this message came: the context begins with it, or a reply had closed what ran. */
+function isIdleBefore(messages: readonly AgentMessage[], index: number): boolean {
+  const last = messages.slice(0, index).findLast((message) => !isForeignMessage(message));
+  return last === undefined || isClosingReply(last);
+}
+
+/** The ends of the chain have times, and no entry of it has been refused. */
+function hasName(range: ChainRange, indexer: Pick<ToolCallIndexer, "isRefused">): boolean {
+  const { startUserTimestamp: start, finalAssistantTimestamp: end } = range;
+  return Number.isFinite(start) && Number.isFinite(end) && !indexer.isRefused(chainName(range));
+}
+
 /** The fused text of each chain that has two or more summaries; a failed call leaves them side by side. */
 async function fuseRangeSummaries(ranges: readonly ChainRange[], choice: ChainChoice): Promise<Map<number, string>> {
   const { config, fuse, summaryOf } = choice;
@@ -165,7 +170,7 @@ async function fuseRangeSummaries(ranges: readonly ChainRange[], choice: ChainCh
     if (!hasPerBatchSummaryCoveringAny(range, (key) => summaryOf(key) !== undefined)) continue;
     const summaries = range.occurrenceKeys.map(summaryOf).filter((text): text is string => Boolean(text));
     const text = summaries.length < 2 ? null : await fuse(summaries);
-    if (text !== null) fused.set(range.finalAssistantTimestamp, text);
+    if (text !== null) fused.set(range.finalAssistantTimestamp, cleanSummary(text));
   }
   return fused;
 }
@@ -179,7 +184,6 @@ function backfill(
     append: AppendEntry;
     given: Map<string, string>;
     isSummarized(key: string): boolean;
-    isRecovery: ChainChoice["isRecovery"];
   },
 ): void {
   const keys = ranges.flatMap((range) => {
@@ -187,15 +191,14 @@ function backfill(
     return range.occurrenceKeys.filter((key) => !kept.has(key) && !deps.isSummarized(key));
   });
   if (keys.length === 0) return;
-  for (const batch of captureOccurrences(messages, new Set(keys))) {
-    const members = batch.toolCalls.map((call) => memberOf(call, deps.isRecovery));
-    const { turnIndex, timestamp } = batch;
-    const refs = deps.indexer.addBatch({ turnIndex, timestamp, members, backfilled: true }, deps.append);
-    for (const [i, { call }] of members.entries()) deps.given.set(call.occurrenceKey, refs[i] ?? "");
+  const batches = captureOccurrences(messages, new Set(keys)).map(({ toolCalls, turnIndex, timestamp }) => {
+    const members = toolCalls.map((call) => ({ call, outcome: describeOutcome(call), contentHash: contentHash(call) }));
+    return { turnIndex, timestamp, members, backfilled: true as const };
+  });
+  for (const [b, refs] of deps.indexer.addBatches(batches, deps.append).entries()) {
+    for (const [i, ref] of refs.entries()) {
+      const key = batches[b]?.members[i]?.call.occurrenceKey;
+      if (key !== undefined) deps.given.set(key, ref);
+    }
   }
-}
-
-function memberOf(call: CapturedToolCall, isRecovery: ChainChoice["isRecovery"]) {
-  const base = { call, outcome: describeOutcome(call), contentHash: contentHash(call) };
-  return call.toolName === QUERY_TOOL_NAME || isRecovery?.(call) ? { ...base, leaveText: true as const } : base;
 }

@@ -7,7 +7,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import { describeCall } from "../digest/describe.js";
 import { argumentSavings } from "../render/arguments.js";
-import { contentChars, isAssistant, isToolResult, lastAnswerIndex, occurrenceKey } from "../transcript/messages.js";
+import { contentChars, isAssistant, isToolResult, lastAnswerIndex, resultKeysIn } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "../types.js";
 
@@ -45,6 +45,7 @@ export function judgeAge(input: AgeingInput): Ageing {
   const seen = lastAnswerIndex(messages);
   let turns = messages.filter((message) => message.role === "user").length;
   const turn = new LastTurn();
+  const keyOf = resultKeysIn(messages);
   for (const [i, message] of messages.entries()) {
     if (message.role === "user") turns -= 1;
     if (isAssistant(message)) turn.opens(message);
@@ -52,7 +53,7 @@ export function judgeAge(input: AgeingInput): Ageing {
     turn.isAnswered(message);
     const { toolName } = message;
     if (!message.isError && toolName !== QUERY_TOOL_NAME && !hasBlobs && superseded.size === 0) continue;
-    const key = occurrenceKey(message.toolCallId, message.timestamp);
+    const key = keyOf(message);
     // What the model has not answered yet is left to the next flush, since the render would take it in the midst of an epoch.
     if (i > seen || isAged(key)) continue;
     const args = turn.argumentsOfLast();
@@ -96,7 +97,7 @@ class LastTurn {
 
 function pointerTo(message: ToolResultMessage, occurrenceKey: string, text: string): RecoveryPointer[] {
   const { toolCallId } = message;
-  return text.length < contentChars(message.content) ? [{ toolCallId, occurrenceKey, text }] : [];
+  return text.length < contentChars(message.content) ? [{ toolCallId: String(toolCallId), occurrenceKey, text }] : [];
 }
 
 function recoveryText({ toolName }: ToolResultMessage, args: Record<string, unknown>): string {

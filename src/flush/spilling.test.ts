@@ -94,7 +94,6 @@ describe("a result that is written", () => {
         timestamp: 990,
         resultTimestamp: 1_000,
         resultChars: TEXT.length,
-        outcome: expect.any(String),
         contentHash: contentHash(call),
         spillPath: path,
         spillBytes: Buffer.byteLength(TEXT),

@@ -59,7 +59,7 @@ function spillOne(batch: CapturedBatch, call: CapturedToolCall, deps: SpillDeps)
       resultPreview: headPreview(call.resultText, Math.min(config.spillPreviewBytes, halfOf(call.resultText))),
     },
   };
-  indexer.addBatch({ turnIndex: batch.turnIndex, timestamp: batch.timestamp, members: [member] }, append);
+  indexer.addBatches([{ turnIndex: batch.turnIndex, timestamp: batch.timestamp, members: [member] }], append);
   return undefined;
 }
 

@@ -6,6 +6,7 @@ import { callArgumentSavings } from "../render/arguments.js";
 import { callStub, duplicateStub, isWorthwhile } from "../render/stub.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import { type BatchSummary, digestSummary } from "../summarizer.js";
+import { cleanSummary } from "../text/clean.js";
 import { contentChars } from "../transcript/messages.js";
 import { taggedText } from "../transcript/tags.js";
 import type { CapturedBatch, CapturedToolCall, ContextPruneConfig, ToolCallRecord } from "../types.js";
@@ -71,6 +72,22 @@ export function withoutRepeats({ batch, members }: Pick<PreparedBatch, "batch" |
   return { ...batch, toolCalls: members.map((member) => member.call) };
 }
 
+/** The batch without these results. Where one text stands for all of them, it waits for the next flush. */
+export function withoutMembers(item: PreparedBatch, spared: ReadonlySet<string>): PreparedBatch {
+  const isKept = ({ call }: { call: CapturedToolCall }) => !spared.has(call.occurrenceKey);
+  const members = item.members.filter(isKept);
+  const repeats = item.repeats.filter(isKept);
+  if (members.length + repeats.length === item.members.length + item.repeats.length) return item;
+  const { verdict } = item;
+  const rest = { ...item, members, repeats };
+  if (members.length === 0) return { ...rest, verdict: { kind: "deduped" } };
+  if (verdict.kind !== "summarized" || members.length === item.members.length) return rest;
+  if (verdict.content.kind === "whole") return { ...rest, verdict: { kind: "failed" } };
+  const { texts } = verdict.content;
+  const kept = texts.filter((_, i) => item.members[i] !== undefined && isKept(item.members[i]));
+  return { ...rest, verdict: { ...verdict, content: { kind: "split", whole: kept.join("\n"), texts: kept } } };
+}
+
 function findOriginal(
   member: BatchMember,
   indexer: ToolCallIndexer,
@@ -101,7 +118,7 @@ export function judgeSize(item: Omit<PreparedBatch, "verdict">, config: SizeConf
   if (resultChars >= config.minBatchChars && resultChars > 0) return undefined;
   const savings = savedArguments(item, config);
   if (savings === 0 || resultChars + savings < config.minBatchChars) return { kind: "trivial" };
-  const summary = digestSummary(withoutRepeats(item));
+  const summary = cleaned(digestSummary(withoutRepeats(item)));
   const content: BatchSummaryText = { kind: "split", whole: summary.whole, texts: summary.texts ?? [] };
   return { kind: "summarized", content, summary };
 }
@@ -112,8 +129,9 @@ function savedArguments({ members }: Pick<PreparedBatch, "members">, config: Siz
 }
 
 /** A summary counts only where at least one result, or the arguments of a call, get shorter by it. */
-export function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummary | null, config: SizeConfig): Verdict {
-  if (!summary) return { kind: "failed" };
+export function judge(item: Omit<PreparedBatch, "verdict">, made: BatchSummary | null, config: SizeConfig): Verdict {
+  if (!made) return { kind: "failed" };
+  const summary = cleaned(made);
   const { whole } = summary;
   const fits = (member: BatchMember, text: string) =>
     isWorthwhile(sizeWith(member, { text }), contentChars(member.call.content));
@@ -129,6 +147,11 @@ export function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummar
   const carrier = tagged ? -1 : item.members.findLastIndex((member) => fits(member, whole));
   if (carrier < 0) return { kind: "oversized" };
   return { kind: "summarized", content: { kind: "whole", whole, carrier }, summary };
+}
+
+/** The summary as it may be stored and shown. */
+function cleaned(summary: BatchSummary): BatchSummary {
+  return { ...summary, whole: cleanSummary(summary.whole), texts: summary.texts?.map(cleanSummary) };
 }
 
 /** What the tool marked as not to be condensed stands below the summary, word for word. */

@@ -3,11 +3,11 @@ import { dirname } from "node:path";
 import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { SessionView } from "../engine/session-state.js";
-import { findOriginals, type OriginalResult } from "../session/originals.js";
+import { findOriginals, type OriginalResult, originalOfRecord } from "../session/originals.js";
 import { isAsWritten, readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
 import { splitsPair } from "../text/text.js";
-import { extractToolResultText, isImage, isToolResult, occurrenceKey, otherBlocks } from "../transcript/messages.js";
+import { extractToolResultText, isImage, occurrenceKey, otherBlocks, resultKeys } from "../transcript/messages.js";
 import type { ToolCallRecord } from "../types.js";
 
 /** An original, whole. */
@@ -69,7 +69,7 @@ export function recover(name: string, sources: RecoverySources): Recovery {
             name: indexer.refOf(key) ?? record.toolCallId,
             record,
             args: argsOf(key, record, sources),
-            others: otherBlocks(findResult(record, sources.entries)?.content ?? []),
+            others: othersOf(record, sources),
             ...bodyOf(record, sources),
           },
         ]
@@ -79,6 +79,12 @@ export function recover(name: string, sources: RecoverySources): Recovery {
   const found = outputs.length > 0 ? outputs : originalOutputs(wanted, sources, isUnseen);
   if (found.length > 0) return { kind: "found", outputs: found };
   return { kind: "missing", message: explainMissing(wanted, sources) };
+}
+
+/** Blocks that are neither text nor image: only the session's own message has them. */
+function othersOf(record: ToolCallRecord, { entries }: RecoverySources): RecoveredOutput["others"] {
+  const original = originalOfRecord(record, entries);
+  return typeof original === "string" ? [] : otherBlocks(original.message.content);
 }
 
 function keysOfChain(name: string, indexer: SessionView["indexer"]): string[] | undefined {
@@ -91,9 +97,7 @@ function keysOfChain(name: string, indexer: SessionView["indexer"]): string[] | 
 function contextCheck(state: SessionView): RecoverySources["isInContext"] {
   let here: Set<string> | undefined;
   return ({ toolCallId, timestamp }) => {
-    here ??= new Set(
-      state.messages().flatMap((m) => (isToolResult(m) ? [occurrenceKey(m.toolCallId, m.timestamp)] : [])),
-    );
+    here ??= resultKeys(state.messages());
     const key = occurrenceKey(toolCallId, timestamp);
     const isDropped = [...state.indexer.chains().values()].some(
       (chain) =>
@@ -134,7 +138,6 @@ function originalOutputs(
 const CHANGED = "the file with this output has been changed since; this is the session's own copy";
 const UNCHECKED =
   "the file with this output may have been changed since: the session's own copy is gone, so that it could not be compared";
-const PREVIEW_ONLY = "only this preview is left: the file with the full output and the session's own copy are gone";
 
 /**
  * The text: from the record, the blob where it is as it was written, or the session's own message, in this order, and at
@@ -147,7 +150,8 @@ function bodyOf(
   const file = record.resultText || record.spillPath === undefined ? undefined : readBlob(record.spillPath);
   const verdict = file === undefined ? false : isAsWritten(file, record);
   const sure = record.resultText || (verdict === true ? file : undefined);
-  const original = sure && !record.resultImages ? undefined : findResult(record, entries);
+  const found = sure && !record.resultImages ? "gone" : originalOfRecord(record, entries);
+  const original = typeof found === "string" ? undefined : found.message;
   const images = original?.content.filter(isImage) ?? [];
   if (sure) return { text: sure, images };
   if (original) {
@@ -155,17 +159,20 @@ function bodyOf(
     return { text, images, note: file === undefined || file === text ? undefined : CHANGED };
   }
   if (file !== undefined && verdict === undefined) return { text: file, images, note: UNCHECKED };
-  if (record.resultPreview === undefined) return { text: "", images };
-  return { text: record.resultPreview, images, note: PREVIEW_ONLY };
+  const copy = found === "changed" ? "has been changed since it was condensed" : "is gone from the session file";
+  if (record.resultPreview === undefined && !record.resultChars) return { text: "", images };
+  if (record.resultPreview === undefined)
+    return { text: "", images, note: `this output cannot be given: the message that held it ${copy}` };
+  const note = `only this preview is left: the file with the full output is gone, and the message that held it ${copy}`;
+  return { text: record.resultPreview, images, note };
 }
 
 function argsOf(key: string, record: ToolCallRecord, { entries }: RecoverySources): Record<string, unknown> {
-  if (key === occurrenceKey(record.toolCallId, record.resultTimestamp)) return record.args;
-  return findOriginals(entries, key)[0]?.args ?? record.args;
-}
-
-function findResult({ toolCallId, resultTimestamp }: ToolCallRecord, entries: readonly SessionEntry[]) {
-  return findOriginals(entries, occurrenceKey(toolCallId, resultTimestamp))[0]?.message;
+  if (key !== occurrenceKey(record.toolCallId, record.resultTimestamp))
+    return findOriginals(entries, key)[0]?.args ?? record.args;
+  // A record holds the beginning of long arguments; the message that it was made from has them whole.
+  const original = record.resultChars === undefined ? "gone" : originalOfRecord(record, entries);
+  return typeof original === "string" ? record.args : original.args;
 }
 
 /** Models write refs as they saw them: in backticks, brackets, upper case. */

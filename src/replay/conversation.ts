@@ -1,6 +1,7 @@
 /** The messages that a branch puts into a request, and the host's own compaction of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { messageOf } from "../session/branch.js";
 import { IMAGE_CHARS, isAssistant, isToolResult, textOf } from "../transcript/messages.js";
 import { CHARS_PER_TOKEN, estimateTextTokens } from "../transcript/tokens.js";
 
@@ -31,16 +32,12 @@ function messagesOf(entry: SessionEntry): AgentMessage[] {
     case "message":
       // The newer host's system messages are the prompt's head, not part of the conversation.
       return String(entry.message.role) === "system" ? [] : [entry.message];
-    case "custom_message": {
-      const { customType, content, display, details } = entry;
-      return [{ role: "custom", customType, content, display, details, timestamp: Date.parse(entry.timestamp) }];
-    }
     case "branch_summary": {
       const { summary, fromId } = entry;
       return summary ? [{ role: "branchSummary", summary, fromId, timestamp: Date.parse(entry.timestamp) }] : [];
     }
     default:
-      return [];
+      return [messageOf(entry)].filter((message) => message !== undefined);
   }
 }
 

@@ -3,8 +3,7 @@ import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import type { CachePolicy, Rates } from "../cost/prices.js";
 import { type Environment, type ModelSummarizer, type Moment, SYSTEM_CLOCK } from "../engine/environment.js";
 import type { MemorySession } from "../session/memory-session.js";
-import { isRecord } from "../text/json.js";
-import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "../types.js";
+import type { ContextPruneConfig } from "../types.js";
 import type { StandIn } from "./stand-in.js";
 
 /** What a replay knows of the provider. */
@@ -34,24 +33,21 @@ export class ReplaySession {
   readonly environment: Environment;
   private now = 0;
   private model = "";
-  private reason: string | undefined;
   private failure: { error: unknown } | undefined;
 
   constructor(private readonly options: ReplaySessionOptions) {
     const { session, config, onCommit } = options;
+    const { pruneOn } = config;
     this.environment = {
       reader: session,
-      append: (customType, data) => {
-        if (customType === CUSTOM_TYPE_FRONTIER) this.reason = reasonIn(data);
-        return session.appendCustom(customType, data);
-      },
+      append: (customType, data) => session.appendCustom(customType, data),
       clock: { now: () => this.now, after: SYSTEM_CLOCK.after },
       settings: () => config,
       tell: () => undefined,
       onPaid: () => undefined,
       onChange: () => undefined,
       // In a session that goes by prices, a flush without a decision is one of the budget.
-      onCommit: () => onCommit(this.reason ?? (config.pruneOn === "cache-aware" ? "budget" : config.pruneOn)),
+      onCommit: (decision) => onCommit(decision?.reason ?? (pruneOn === "cache-aware" ? "budget" : pruneOn)),
       onError: (error) => {
         this.failure ??= { error };
       },
@@ -89,9 +85,4 @@ export class ReplaySession {
       fuse: (summaries) => fuse?.(summaries) ?? Promise.resolve(null),
     };
   }
-}
-
-function reasonIn(frontier: unknown): string | undefined {
-  const decision = isRecord(frontier) ? frontier.decision : undefined;
-  return isRecord(decision) && typeof decision.reason === "string" ? decision.reason : undefined;
 }

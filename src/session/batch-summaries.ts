@@ -1,6 +1,5 @@
-/** The summaries on a branch by call. They are held as their entries have them, and told apart when one is asked for. */
+/** The summaries on a branch by call. */
 import type { SummaryEntryData } from "../types.js";
-import { PagedMap } from "./paged-map.js";
 
 /** The summary that stands for a call. */
 export interface CallSummary {
@@ -10,37 +9,18 @@ export interface CallSummary {
   carriedBy?: string;
 }
 
-/** What has been written of one batch: that of a call without a part stands with the first that has one. */
-type Batch = Pick<SummaryEntryData, "parts">;
-
-/** What can be read of `BatchSummaries`; a `Map` can be read alike. */
-export type ReadonlySummaries = Pick<ReadonlyMap<string, CallSummary>, "get" | "size"> &
-  Iterable<[string, CallSummary]>;
-
-/** Summaries by occurrence key. */
-export class BatchSummaries implements ReadonlySummaries {
-  private readonly batches = new PagedMap<Batch>();
-
-  get size(): number {
-    return this.batches.size;
-  }
-
-  /** A batch covers these occurrences; where one of them has a summary already, the later one holds. */
-  add(occurrenceKeys: readonly string[], batch: Batch): void {
-    if (batch.parts.length > 0) for (const key of occurrenceKeys) this.batches.set(key, batch);
-  }
-
-  get(key: string): CallSummary | undefined {
-    const batch = this.batches.get(key);
-    return batch && summaryOf(key, batch);
-  }
-
-  *[Symbol.iterator](): MapIterator<[string, CallSummary]> {
-    for (const [key, batch] of this.batches) yield [key, summaryOf(key, batch)];
-  }
-}
-
-function summaryOf(key: string, { parts }: Batch): CallSummary {
-  const own = parts.findLast((part) => part.occurrenceKey === key);
-  return own ? { text: own.text } : { text: "", carriedBy: parts[0]?.shortId };
+/**
+ * What a summary entry says of the call at `index` of those that it covers. Parts are given as they are, since a session has
+ * thousands; a call without one stands with the first that has one.
+ */
+export function summaryReader({
+  occurrenceKeys,
+  parts,
+}: Pick<SummaryEntryData, "occurrenceKeys" | "parts">): (index: number) => CallSummary {
+  const carried = { text: "", carriedBy: parts[0]?.shortId };
+  const isAligned =
+    parts.length === occurrenceKeys.length && parts.every((p, i) => p.occurrenceKey === occurrenceKeys[i]);
+  if (isAligned) return (index) => parts[index] ?? carried;
+  const own = new Map(parts.map((part) => [part.occurrenceKey, part]));
+  return (index) => own.get(occurrenceKeys[index] ?? "") ?? carried;
 }

@@ -87,7 +87,15 @@ function climb(source: EntrySource, cursor: string | null, end: string | null, p
  * texts that the host makes up from other entries (summaries of branches and compactions) are left out.
  */
 export function messagesInContext(branch: readonly SessionEntry[]): AgentMessage[] {
-  return branch.slice(firstKeptIndex(branch)).flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+  return branch.slice(firstKeptIndex(branch)).flatMap((entry) => messageOf(entry) ?? []);
+}
+
+/** The message that an entry holds, or that an extension has put into the conversation by it. */
+export function messageOf(entry: SessionEntry): AgentMessage | undefined {
+  if (entry.type === "message") return entry.message;
+  if (entry.type !== "custom_message") return undefined;
+  const { customType, content, display, details } = entry;
+  return { role: "custom", customType, content, display, details, timestamp: Date.parse(entry.timestamp) };
 }
 
 function firstKeptIndex(branch: readonly SessionEntry[]): number {

@@ -108,7 +108,6 @@ const FrontierSchema = Compile(
       Type.Literal("skipped-deduped"),
       Type.Literal("skipped-trivial"),
     ]),
-    decision: Type.Optional(Type.Object({ reason: Type.String(), savings: Type.Number(), price: Type.Number() })),
   }),
 );
 
@@ -180,6 +179,12 @@ export function readOwnEntry(entry: SessionEntry): OwnEntry | undefined {
 /** The extension's own entries among those of a session. */
 export function readOwnEntries(entries: readonly SessionEntry[]): OwnEntry[] {
   return entries.flatMap((entry) => readOwnEntry(entry) ?? []);
+}
+
+/** Whether an entry that is about to be written would be read back whole. */
+export function isReadable(customType: string, data: unknown): boolean {
+  const own = readCustom(customType, data);
+  return own !== undefined && own.kind !== "invalid" && !(own.kind === "index" && own.rejected > 0);
 }
 
 function readCustom(customType: string, data: unknown): OwnEntry | undefined {

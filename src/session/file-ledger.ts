@@ -7,28 +7,29 @@ import {
   type ChainCompressionEntry,
   CUSTOM_TYPE_INDEX,
   type DedupAliasEntryData,
+  REFUSED_ENTRY,
   type SummaryToolCallRef,
 } from "../types.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall, type NamedOccurrence } from "./index-calls.js";
 import type { CallLookup, DuplicateCall } from "./ledger.js";
-import { PagedMap } from "./paged-map.js";
 import { RefBook } from "./ref-book.js";
 
 /** The fold of one file. */
 export class FileLedger implements CallLookup {
-  private readonly calls = new PagedMap<IndexedCall>();
+  private readonly calls = new Map<string, IndexedCall>();
   private readonly duplicates = new Map<string, DuplicateCall>();
-  private readonly book = new RefBook();
+  private readonly book = new RefBook("t");
+  private readonly blocks = new RefBook("b");
   /** First refs of the occurrences that no record stands for; the others' stand with their records. */
   private readonly refsWithoutRecord = new Map<string, string>();
   /** Indexed calls that no ref has been found for yet. */
   private nameless: IndexedCall[] = [];
   private readonly chainsByName = new Map<string, ChainCompressionEntry>();
   private readonly invalidTypes = new Set<string>();
-  private highestBlock = 0;
   /** Some record's text stands in a blob. */
   hasBlobs = false;
+  private readonly refused = new Set<string>();
 
   /** Takes in entries in the order of the file; those that are known already change nothing. */
   learn(entries: readonly OwnEntry[]): void {
@@ -55,7 +56,7 @@ export class FileLedger implements CallLookup {
   /** Occurrences that a ref (`t12`) or a raw tool call id names, in the order of the file. */
   resolve(name: string): string[] {
     const named = this.book.keysOf(name);
-    return named.length > 0 ? named : this.keysOfId(name);
+    return named.length > 0 ? [...named] : this.keysOfId(name);
   }
 
   /** Every ref that answers. */
@@ -68,9 +69,9 @@ export class FileLedger implements CallLookup {
     return [...this.chainsByName.values()];
   }
 
-  /** Highest numbers that refs and blocks have. */
-  get highest(): { ref: number; block: number } {
-    return { ref: this.book.highest, block: this.highestBlock };
+  /** Numbers for the next ref and the next block, `given` those that were given away since the file was read. */
+  next(given: { ref: number; block: number }): { ref: number; block: number } {
+    return { ref: this.book.next(given.ref), block: this.blocks.next(given.block) };
   }
 
   /** Types of own entries that were left out since they had another shape; asking clears the list. */
@@ -80,11 +81,17 @@ export class FileLedger implements CallLookup {
     return types;
   }
 
+  /** A diagnostic says of the result or the chain that no entry can be made of it. */
+  isRefused(subject: string): boolean {
+    return this.refused.has(subject);
+  }
+
   private learnEntry(own: OwnEntry, covered: readonly string[]): void {
     if (own.kind === "index") this.learnIndex(own, covered);
     if (own.kind === "legacy-summary") this.learnRefs(own.refs);
     if (own.kind === "alias") this.learnAlias(own.data);
     if (own.kind === "chain") this.learnChain(own.data);
+    if (own.kind === "diagnostic" && own.data.kind === REFUSED_ENTRY) this.refused.add(own.data.detail);
     if (own.kind === "invalid") this.invalidTypes.add(own.customType);
   }
 
@@ -118,7 +125,7 @@ export class FileLedger implements CallLookup {
     const shortId = this.refsWithoutRecord.get(key) ?? call.shortId;
     this.refsWithoutRecord.delete(key);
     const first = shortId === call.shortId ? call : { ...call, shortId };
-    this.calls.add(key, first);
+    this.calls.set(key, first);
     if (shortId === "") this.nameless.push(first);
     return first;
   }
@@ -146,7 +153,7 @@ export class FileLedger implements CallLookup {
   /** Two processes on one file may have given one block id twice; it then names both chains. */
   private learnChain(chain: ChainCompressionEntry): void {
     const { blockId, finalAssistantTimestamp: end } = chain;
-    this.highestBlock = Math.max(this.highestBlock, Number(blockId.slice(1)));
+    this.blocks.add(blockId, String(end));
     const isFirst = (this.chainsByName.get(blockId)?.finalAssistantTimestamp ?? end) === end;
     this.chainsByName.set(isFirst ? blockId : `${blockId}@${end}`, chain);
   }
@@ -163,9 +170,7 @@ export class FileLedger implements CallLookup {
    * the same at every load since new refs are always given above the highest.
    */
   private fillGap(call: IndexedCall): void {
-    let number = 1;
-    while (this.book.has(`t${number}`)) number += 1;
-    call.shortId = `t${number}`;
+    call.shortId = this.book.lowestFree();
     this.book.add(call.shortId, call.occurrenceKey);
   }
 }

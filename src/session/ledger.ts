@@ -8,14 +8,14 @@ import type {
   DedupAliasEntryData,
   FrontierEntryData,
   RecoveryPointer,
+  SummaryEntryData,
   SummaryToolCallRef,
   ToolCallRecord,
 } from "../types.js";
-import { BatchSummaries, type ReadonlySummaries } from "./batch-summaries.js";
+import { type CallSummary, summaryReader } from "./batch-summaries.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall } from "./index-calls.js";
 import { splitLegacySummary } from "./legacy.js";
-import { PagedMap, type ReadonlyPagedMap } from "./paged-map.js";
 
 /** A result that repeats an indexed one. */
 export interface DuplicateCall {
@@ -47,9 +47,9 @@ export interface CommittedState {
   bareIds: ReadonlySet<string>;
   /** Every change so far, in order; it only grows. */
   journal: readonly Change[];
-  calls: ReadonlyPagedMap<IndexedCall>;
+  calls: ReadonlyMap<string, IndexedCall>;
   duplicates: ReadonlyMap<string, DuplicateCall>;
-  summaries: ReadonlySummaries;
+  summaries: ReadonlyMap<string, CallSummary>;
   legacySummaries: readonly LegacySummary[];
   /** Compressed chains by block id, in the order of their blocks; also those that were decompressed by hand. */
   chains: ReadonlyMap<string, ChainCompressionEntry>;
@@ -69,9 +69,9 @@ export interface CallLookup {
 
 /** The fold of one branch. */
 export class BranchLedger implements CommittedState {
-  readonly calls = new PagedMap<IndexedCall>();
+  readonly calls = new Map<string, IndexedCall>();
   readonly duplicates = new Map<string, DuplicateCall>();
-  readonly summaries = new BatchSummaries();
+  readonly summaries = new Map<string, CallSummary>();
   readonly legacySummaries: LegacySummary[] = [];
   readonly chains = new Map<string, ChainCompressionEntry>();
   readonly skipped = new Set<string>();
@@ -183,7 +183,7 @@ export class BranchLedger implements CommittedState {
         this.commitDuplicate(own.data);
         break;
       case "summary":
-        this.summaries.add(own.data.occurrenceKeys, own.data);
+        this.addSummaries(own.data);
         for (const key of own.data.occurrenceKeys) this.noteResult(key);
         break;
       case "legacy-summary":
@@ -212,7 +212,7 @@ export class BranchLedger implements CommittedState {
     const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
     if (!shortId || this.calls.has(given.occurrenceKey)) return;
     const call = shortId === given.shortId ? given : { ...given, shortId };
-    this.calls.add(call.occurrenceKey, call);
+    this.calls.set(call.occurrenceKey, call);
     if (call.occurrenceKey === call.record.toolCallId) this.bareIds.add(call.occurrenceKey);
     this.noteResult(call.occurrenceKey);
     if (this.byHash) addByHash(this.byHash, call);
@@ -230,6 +230,13 @@ export class BranchLedger implements CommittedState {
     this.noteResult(key);
   }
 
+  /** Where one of the occurrences has a summary already, the later one holds. */
+  private addSummaries(entry: Pick<SummaryEntryData, "occurrenceKeys" | "parts">): void {
+    if (entry.parts.length === 0) return;
+    const summaryAt = summaryReader(entry);
+    for (const [i, key] of entry.occurrenceKeys.entries()) this.summaries.set(key, summaryAt(i));
+  }
+
   private commitLegacySummary(text: string, refs: readonly SummaryToolCallRef[]): void {
     const occurrenceKeys = refs.map((ref) => occurrenceKey(ref.toolCallId, ref.resultTimestamp));
     const texts = splitLegacySummary(text, refs);
@@ -237,7 +244,7 @@ export class BranchLedger implements CommittedState {
       const [key, own] = [occurrenceKeys[i], texts[i]];
       return key === undefined || own === undefined ? [] : [{ shortId, occurrenceKey: key, text: own }];
     });
-    this.summaries.add(occurrenceKeys, { parts });
+    this.addSummaries({ occurrenceKeys, parts });
     this.legacySummaries.push({ text, occurrenceKeys });
   }
 }

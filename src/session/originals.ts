@@ -1,30 +1,61 @@
 /** The session's own messages: where everything that was condensed still stands. */
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAssistant, isToolResult, occurrenceKey } from "../transcript/messages.js";
+import { contentHash } from "../capture/duplicates.js";
+import { isAssistant, isToolResult, occurrenceKey, resultKeysIn } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
+import type { ToolCallRecord } from "../types.js";
 
 /** A result as the session holds it, with the arguments of its call. */
 export interface OriginalResult {
   message: ToolResultMessage;
   args: Record<string, unknown>;
+  /** Occurrence key, and the bare id of the call. */
+  keys: readonly string[];
+}
+
+/** The key of deduplication of a result, as its record has it. */
+export function hashOfResult({ toolName, isError, content }: ToolResultMessage): string {
+  return contentHash({ toolName: String(toolName), isError: isError === true, content });
+}
+
+/** The results among these entries by occurrence key. */
+export function resultsByKey(entries: readonly SessionEntry[]): Map<string, ToolResultMessage> {
+  const messages = entries.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+  const keyOf = resultKeysIn(messages);
+  return new Map(messages.filter(isToolResult).map((result) => [keyOf(result), result]));
+}
+
+/**
+ * The result that a record was made from. Where the record has a hash, a result of another content is not it: `changed`
+ * says that the session file has been altered since.
+ */
+export function originalOfRecord(
+  record: Pick<ToolCallRecord, "toolCallId" | "resultTimestamp" | "contentHash">,
+  entries: readonly SessionEntry[],
+): OriginalResult | "changed" | "gone" {
+  const found = findOriginals(entries, occurrenceKey(record.toolCallId, record.resultTimestamp));
+  const { contentHash: hash } = record;
+  const original = found.find(({ message }) => hash === undefined || hashOfResult(message) === hash);
+  return original ?? (found.length > 0 ? "changed" : "gone");
 }
 
 /** The results that an occurrence key, or a bare call id, names, in the order of the file. */
 export function findOriginals(entries: readonly SessionEntry[], key: string): OriginalResult[] {
-  return originalsIn(entries).filter(
-    ({ message }) => message.toolCallId === key || occurrenceKey(message.toolCallId, message.timestamp) === key,
-  );
+  return originalsIn(entries).filter((original) => original.keys.includes(key));
 }
 
 function originalsIn(entries: readonly SessionEntry[]): OriginalResult[] {
   const found: OriginalResult[] = [];
   const pairing = new CallPairing();
+  const keyOf = resultKeysIn(entries.flatMap((entry) => (entry.type === "message" ? [entry.message] : [])));
   for (const entry of entries) {
     if (entry.type !== "message") continue;
     const { message } = entry;
     if (isAssistant(message)) pairing.open(message);
-    if (isToolResult(message)) found.push({ message, args: pairing.take(message.toolCallId)?.arguments ?? {} });
+    if (!isToolResult(message)) continue;
+    const args = pairing.take(message.toolCallId)?.arguments ?? {};
+    found.push({ message, args, keys: [keyOf(message), String(message.toolCallId)] });
   }
   return found;
 }
@@ -40,10 +71,7 @@ export function originalsByKey(entries: () => readonly SessionEntry[]): (key: st
 
 function indexOriginals(entries: readonly SessionEntry[]): Map<string, OriginalResult> {
   const known = new Map<string, OriginalResult>();
-  for (const original of originalsIn(entries)) {
-    const { toolCallId, timestamp } = original.message;
-    for (const name of [toolCallId, occurrenceKey(toolCallId, timestamp)])
-      if (!known.has(name)) known.set(name, original);
-  }
+  for (const original of originalsIn(entries))
+    for (const key of original.keys) if (!known.has(key)) known.set(key, original);
   return known;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { RefBook } from "./ref-book.js";
 
 function bookOf(...names: [string, string][]): RefBook {
-  const book = new RefBook();
+  const book = new RefBook("t");
   for (const [ref, key] of names) book.add(ref, key);
   return book;
 }
@@ -11,9 +11,8 @@ describe("RefBook", () => {
   test("says which occurrence a ref names", () => {
     const book = bookOf(["t1", "a@1"], ["t2", "b@2"]);
     expect(book.keysOf("t2")).toEqual(["b@2"]);
-    expect(book.has("t1")).toBe(true);
-    expect(book.has("t3")).toBe(false);
-    expect(book.highest).toBe(2);
+    expect(book.keysOf("t3")).toEqual([]);
+    expect(book.refs()).toEqual(["t1", "t2"]);
   });
 
   test("a ref that was given twice names both, in the order in which they came", () => {
@@ -22,42 +21,34 @@ describe("RefBook", () => {
     expect(book.refs()).toEqual(["t1"]);
   });
 
-  test("refs may come in any order, and leave numbers out", () => {
+  test.each(["t1e3", "t1000 ", "t+1000", "t0x3e8", "t", "x1000", "t01000"])("%p is not the ref of t1000", (name) => {
+    expect(bookOf(["t1000", "a@1"]).keysOf(name)).toEqual([]);
+  });
+
+  test("new numbers go on from the highest, and from those given away beside the book", () => {
     const book = bookOf(["t7", "a@1"], ["t3", "b@2"]);
-    expect(book.keysOf("t3")).toEqual(["b@2"]);
-    expect(book.has("t5")).toBe(false);
-    expect(book.refs()).toEqual(["t3", "t7"]);
-    expect(book.highest).toBe(7);
+    expect(book.next(0)).toBe(8);
+    expect(book.next(11)).toBe(12);
   });
 
-  test("refs of another form are names like any other", () => {
-    const book = bookOf(["t007", "a@1"], ["b7", "b@2"], ["t7", "c@3"], ["t0", "d@4"]);
-    for (const [ref, key] of [
-      ["t007", "a@1"],
-      ["b7", "b@2"],
-      ["t7", "c@3"],
-      ["t0", "d@4"],
-    ] as const)
-      expect(book.keysOf(ref)).toEqual([key]);
-    expect(book.refs().toSorted()).toEqual(["b7", "t0", "t007", "t7"]);
+  test("a number that no session comes to answers, and does not use up the others", () => {
+    const book = bookOf(["t9999999", "a@1"], ["t3", "b@2"]);
+    expect(book.keysOf("t9999999")).toEqual(["a@1"]);
+    expect(book.next(0)).toBe(4);
   });
 
-  test.each(["t1e3", "t1000 ", "t+1000", "t0x3e8", "t", "x1000"])("%p is not the ref of t1000", (name) => {
-    const book = bookOf(["t1000", "a@1"]);
-    expect(book.keysOf("t1000")).toEqual(["a@1"]);
-    expect(book.keysOf(name)).toEqual([]);
+  test("a number that is taken is never given", () => {
+    expect(bookOf(["t999999", "a@1"], ["t1000000", "b@2"]).next(0)).toBe(1_000_001);
   });
 
-  test("a number far beyond the others takes no memory for those between", () => {
-    const book = bookOf(["t9999999", "a@1"], ["t1", "b@2"], ["t9999999", "c@3"]);
-    expect(book.keysOf("t9999999")).toEqual(["a@1", "c@3"]);
-    expect(book.refs()).toEqual(["t1", "t9999999"]);
-    expect(book.highest).toBe(9_999_999);
-  });
-
-  test("what is given out may be changed", () => {
-    const book = bookOf(["t1", "a@1"], ["t9999999", "b@2"]);
-    for (const ref of ["t1", "t9999999"]) book.keysOf(ref).push("other");
-    expect([...book.keysOf("t1"), ...book.keysOf("t9999999")]).toEqual(["a@1", "b@2"]);
+  test("the lowest free names are found one after the other, in linear time", () => {
+    const book = bookOf(["t2", "a@1"]);
+    const given = Array.from({ length: 20_000 }, (_, i) => {
+      const ref = book.lowestFree();
+      book.add(ref, `k@${i}`);
+      return ref;
+    });
+    expect(given.slice(0, 3)).toEqual(["t1", "t3", "t4"]);
+    expect(new Set(given).size).toBe(20_000);
   });
 });

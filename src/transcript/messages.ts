@@ -44,7 +44,7 @@ export function isForeignMessage(message: AgentMessage): message is CustomMessag
 
 /** The tool calls of an assistant message, in order. */
 export function toolCallsOf(message: AssistantMessage): ToolCall[] {
-  return Array.isArray(message.content) ? message.content.filter((block) => block.type === "toolCall") : [];
+  return Array.isArray(message.content) ? message.content.filter((block) => block?.type === "toolCall") : [];
 }
 
 /** Text of a message content, blocks joined by a newline; images and other blocks left out. */
@@ -63,7 +63,7 @@ export function extractToolResultText(message: Pick<ToolResultMessage, "content"
 }
 
 export function isText(block: { type: string }): block is TextContent {
-  return block.type === "text" && "text" in block && typeof block.text === "string";
+  return block?.type === "text" && "text" in block && typeof block.text === "string";
 }
 
 /** Whether some text of an assistant message says anything. */
@@ -72,7 +72,7 @@ export function hasSpeech(content: AssistantMessage["content"]): boolean {
 }
 
 export function isImage(block: { type: string }): block is ImageContent {
-  return block.type === "image";
+  return block?.type === "image";
 }
 
 /** Blocks that are neither text nor image, such as audio: no provider is known to take them, and no summary tells of them. */
@@ -81,7 +81,7 @@ export function otherBlocks(content: readonly { type: string }[]): { type: strin
 }
 
 export function countImages(content: readonly { type: string }[]): number {
-  return content.filter(isImage).length;
+  return Array.isArray(content) ? content.filter(isImage).length : 0;
 }
 
 /** Content blocks of a message, as a provider counts them when it looks back. */
@@ -92,21 +92,78 @@ export function blocksOf(message: AgentMessage | undefined): number {
 /** Size of a result's content in characters, images at their flat price. */
 export function contentChars(content: readonly { type: string }[]): number {
   let chars = 0;
-  for (const block of content) chars += isText(block) ? block.text.length : isImage(block) ? IMAGE_CHARS : 0;
+  for (const block of content ?? []) chars += isText(block) ? block.text.length : isImage(block) ? IMAGE_CHARS : 0;
   return chars;
 }
 
+/** A time in ms since the epoch; `undefined` where it is none. Hosts pass on what a file holds: `null`, nothing, a date as text. */
+export function timeOf(timestamp: unknown): number | undefined {
+  const time = typeof timestamp === "string" ? Date.parse(timestamp) : timestamp;
+  return typeof time === "number" && Number.isFinite(time) ? time : undefined;
+}
+
 /**
- * Names one result of a session. Providers reuse call ids, so the id alone names nothing; records of releases before
- * occurrence keys have no result timestamp and are keyed by the bare id.
+ * Names one result of a session. Providers reuse call ids, so the id alone names nothing. Records of releases before
+ * occurrence keys have no result timestamp and are keyed by the bare id, and so is a result whose message has no time.
  */
 export function occurrenceKey(toolCallId: string, resultTimestamp?: number): string {
-  return resultTimestamp === undefined ? toolCallId : `${toolCallId}@${resultTimestamp}`;
+  const time = timeOf(resultTimestamp);
+  return time === undefined ? String(toolCallId) : `${toolCallId}@${time}`;
+}
+
+/**
+ * The ids by which results are named, asked for in the order of the conversation: each its call's, as a text. Of several
+ * in one turn that have id and time in common, as servers that give no ids make them, the second is named `id#2` and so on.
+ */
+export class ResultIds {
+  private readonly firstById = new Map<string, ToolResultMessage>();
+  private readonly counts = new Map<string, number>();
+
+  /** A turn begins. */
+  opens(): void {
+    this.firstById.clear();
+    this.counts.clear();
+  }
+
+  idOf(result: ToolResultMessage): string {
+    const first = this.firstById.get(result.toolCallId);
+    if (!first) {
+      this.firstById.set(result.toolCallId, result);
+      return String(result.toolCallId);
+    }
+    const key = plainKey(result);
+    const count = (this.counts.get(key) ?? (key === plainKey(first) ? 1 : 0)) + 1;
+    this.counts.set(key, count);
+    return count > 1 ? `${result.toolCallId}#${count}` : String(result.toolCallId);
+  }
+}
+
+/** As `ResultIds`, for the results among `messages` in any order. */
+export function resultIdsIn(messages: readonly AgentMessage[]): (result: ToolResultMessage) => string {
+  const later = new Map<ToolResultMessage, string>();
+  const ids = new ResultIds();
+  for (const message of messages) {
+    if (isAssistant(message)) ids.opens();
+    if (!isToolResult(message)) continue;
+    const id = ids.idOf(message);
+    if (id !== message.toolCallId) later.set(message, id);
+  }
+  return (result) => later.get(result) ?? String(result.toolCallId);
+}
+
+/** The occurrence keys of the results among `messages`, which begin with a whole turn. */
+export function resultKeysIn(messages: readonly AgentMessage[]): (result: ToolResultMessage) => string {
+  const idOf = resultIdsIn(messages);
+  return (result) => occurrenceKey(idOf(result), result.timestamp);
 }
 
 /** Occurrence keys of the results among `messages`. */
 export function resultKeys(messages: readonly AgentMessage[]): Set<string> {
-  return new Set(messages.filter(isToolResult).map((result) => occurrenceKey(result.toolCallId, result.timestamp)));
+  return new Set(messages.filter(isToolResult).map(resultKeysIn(messages)));
+}
+
+function plainKey({ toolCallId, timestamp }: ToolResultMessage): string {
+  return occurrenceKey(toolCallId, timestamp);
 }
 
 /** Index of the last finished assistant message, or -1. What stands before it has been seen by the model. */

@@ -5,7 +5,8 @@ import { isDropped, toolCallsOf } from "./messages.js";
 /**
  * Pairs results with calls as a provider does once the transcript is repaired: a result belongs to the latest assistant
  * message, whatever stands between the two, and each call has one. Calls of a message that pi-ai leaves out have none.
- * Some servers give several calls of a turn the same id; each of them waits for a result of its own.
+ * Some servers give several calls of a turn the same id; each of them waits for a result of its own. Ids are compared as texts: some servers
+ * give numbers.
  */
 export class CallPairing {
   private waiting = new Map<string, ToolCall[]>();
@@ -15,9 +16,10 @@ export class CallPairing {
     this.close();
     if (isDropped(message)) return;
     for (const call of toolCallsOf(message)) {
-      const queue = this.waiting.get(call.id);
+      const id = String(call.id);
+      const queue = this.waiting.get(id);
       if (queue) queue.push(call);
-      else this.waiting.set(call.id, [call]);
+      else this.waiting.set(id, [call]);
     }
   }
 
@@ -28,9 +30,10 @@ export class CallPairing {
 
   /** The call that the next result with this id answers; `undefined` where none waits for it. */
   take(toolCallId: string): ToolCall | undefined {
-    const queue = this.waiting.get(toolCallId);
+    const id = String(toolCallId);
+    const queue = this.waiting.get(id);
     const call = queue?.shift();
-    if (queue?.length === 0) this.waiting.delete(toolCallId);
+    if (queue?.length === 0) this.waiting.delete(id);
     return call;
   }
 
