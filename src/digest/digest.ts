@@ -13,7 +13,7 @@ import { listingDigest } from "./listings.js";
 import { jobNotice, pathNotices } from "./notices.js";
 import { outline } from "./outline.js";
 import { closingProse, isReport } from "./reports.js";
-import { frameOf, isShell, listEntries, saysNothing } from "./result.js";
+import { frameOf, listEntries, saysNothing, type ToolKind, toolKind } from "./result.js";
 import { charsOf, count, MAX_LINE, type Room, roomAfter } from "./room.js";
 import { grepDigest, grepMatches } from "./searches.js";
 import { digestText } from "./texts.js";
@@ -28,7 +28,7 @@ const FLOOR = 120;
 const PLAIN_REPLY = 300;
 
 /** Tools whose outcome says already that nothing was found. */
-const SEARCHES: ReadonlySet<string> = new Set(["grep", "find", "ls"]);
+const SEARCHES: ReadonlySet<ToolKind | undefined> = new Set(["grep", "find", "ls"] as const);
 
 /** One digest for each call of the batch, in order. */
 export function digestBatch(batch: CapturedBatch): string[] {
@@ -69,13 +69,14 @@ export function plainText(text: string): string {
 
 function digestBody(call: CapturedToolCall, body: string, room: Room): string[] {
   const { toolName, args, isError } = call;
-  if (!isError && (isEditor(toolName) || changesOf(args).length > 0 || writtenBy(args)))
+  const kind = toolKind(toolName);
+  if (!isError && (kind === "edit" || kind === "write" || changesOf(args).length > 0 || writtenBy(args)))
     return digestChanged(call, body);
-  if (SEARCHES.has(toolName) && saysNothing(body)) return [];
+  if (SEARCHES.has(kind) && saysNothing(body)) return [];
   const whole = wholeIfShort(body, room);
   if (whole) return whole;
   const lines = body.split("\n");
-  const command = isShell(toolName) ? commandOf(args) : "";
+  const command = kind === "shell" ? commandOf(args) : "";
   if (isError) {
     if (body.length < 2 * MAX_LINE && lines.filter(hasWords).length === 1) return [oneLine(body, MAX_LINE)];
     return digestText({
@@ -89,7 +90,7 @@ function digestBody(call: CapturedToolCall, body: string, room: Room): string[] 
       isError,
     });
   }
-  switch (toolName) {
+  switch (kind) {
     case "read": {
       const shown = numberedText(body) ?? { text: body, firstLine: argNumber(args, "offset") };
       return outline(pathOf(args) ?? "", shown.text, room, shown.firstLine);
@@ -118,10 +119,6 @@ function wholeIfShort(text: string, room: Room): string[] | undefined {
   return lines.length <= room.lines && charsOf(lines) <= room.chars && lines.every((line) => line.length <= MAX_LINE)
     ? lines
     : undefined;
-}
-
-function isEditor(toolName: string): boolean {
-  return toolName === "edit" || toolName === "write";
 }
 
 /** What a call did to files, and what the tool says of it besides that it is done. */

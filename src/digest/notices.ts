@@ -1,5 +1,6 @@
 /** What a tool says of the way to more: files of a full output, jobs that still run. These lines stay whole. */
 import { oneLine, wellFormed } from "../text/text.js";
+import { toolKind } from "./result.js";
 import { MAX_LINE } from "./room.js";
 
 /** `Full output: /tmp/x.log`, `Output is written to /tmp/x.log` and their like, in the words of whatever tool. */
@@ -15,11 +16,15 @@ const MAX_REST = 300;
 /** Only short outputs tell of a job that they have started. */
 const MAX_JOB_TEXT = 4_000;
 
-const SILENT: ReadonlySet<string> = new Set(["read", "grep", "find", "ls", "edit", "write"]);
+/** Tools whose output is that of files: what stands there speaks of other things. */
+function isSilent(toolName: string): boolean {
+  const kind = toolKind(toolName);
+  return kind !== undefined && kind !== "shell";
+}
 
 /** The first and the last notice in the text that names the file of a full output, whole. */
 export function pathNotices(toolName: string, text: string): string[] {
-  if (SILENT.has(toolName)) return [];
+  if (isSilent(toolName)) return [];
   const starts = [...text.matchAll(FULL_OUTPUT)].map((match) => match.index);
   const found = [starts[0], starts.at(-1)].filter((start) => start !== undefined);
   const notices = found.map((start) => pathNotice(text, start)).filter((line) => line !== undefined);
@@ -28,7 +33,7 @@ export function pathNotices(toolName: string, text: string): string[] {
 
 /** The first line that names a job which goes on by itself. */
 export function jobNotice(toolName: string, lines: readonly string[], chars: number): string | undefined {
-  if (SILENT.has(toolName) || chars > MAX_JOB_TEXT) return undefined;
+  if (isSilent(toolName) || chars > MAX_JOB_TEXT) return undefined;
   const line = lines.find((text) => text.length <= MAX_REST && JOB.test(text));
   return line === undefined ? undefined : oneLine(line, MAX_LINE);
 }
