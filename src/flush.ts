@@ -3,6 +3,7 @@
  * as a model takes; committing is one synchronous step that appends the entries.
  */
 
+import { changesSince, describeChanges } from "./digest/outdated.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
 import {
@@ -15,6 +16,7 @@ import {
   summaryFor,
   textFor,
   type Verdict,
+  withChanges,
   withoutRepeats,
 } from "./flush/verdicts.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
@@ -39,6 +41,8 @@ export interface PreparedFlush {
   batches: PreparedBatch[];
   chains: PreparedChains;
   ageing: Ageing;
+  /** Calls that have changed the file of an output since, by the output's key, as `changesSince` gives them. */
+  changes: ReadonlyMap<string, readonly string[]>;
 }
 
 /** What a flush has done, in calls. */
@@ -117,7 +121,8 @@ export async function prepareFlush(
       return keys.length > 0 ? keys.every((key) => indexer.isSummarized(key)) : indexer.chains().has(name);
     },
   });
-  return { batches: judged, chains: await chooseChains(judged, deps), ageing };
+  const changes = changesSince(deps.chains.messages);
+  return { batches: judged, chains: await chooseChains(judged, deps), ageing, changes };
 }
 
 /** Chains are chosen as they will stand once the batches are committed. */
@@ -175,8 +180,16 @@ export function commitFlush(
   const batches = prepared.batches.filter(({ batch }) => batch.toolCalls.every((c) => deps.isCurrent(c.occurrenceKey)));
   const report: FlushReport = emptyReport();
   const given = new Map<string, string>();
-  for (const item of batches) {
-    if (item.verdict.kind === "summarized") commitBatch(item, item.verdict, deps, report, given);
+  const summarized = batches.flatMap((item) =>
+    item.verdict.kind === "summarized" ? [{ ...item, ...item.verdict }] : [],
+  );
+  const fresh = new Map(
+    summarized.flatMap(({ members }) => members.map(({ call: { occurrenceKey: key } }) => [key, indexer.refFor(key)])),
+  );
+  const refOf = (key: string) => indexer.refOf(key) ?? fresh.get(key);
+  for (const { content, ...item } of summarized) {
+    const text = withChanges(content, item.members, (key) => describeChanges(prepared.changes.get(key), refOf), refOf);
+    commitBatch(item, { content: text, summary: item.summary }, deps, report, given);
   }
   for (const { repeats, verdict } of batches) {
     if (verdict.kind === "held") continue;
@@ -221,8 +234,8 @@ export function emptyReport(): FlushReport {
 }
 
 function commitBatch(
-  { batch, members }: PreparedBatch,
-  { content, summary }: Extract<Verdict, { kind: "summarized" }>,
+  { batch, members }: Pick<PreparedBatch, "batch" | "members">,
+  { content, summary }: Pick<Extract<Verdict, { kind: "summarized" }>, "content" | "summary">,
   { indexer, append }: { indexer: ToolCallIndexer; append: AppendEntry },
   report: FlushReport,
   given: Map<string, string>,

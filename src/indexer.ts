@@ -62,6 +62,7 @@ export class ToolCallIndexer {
   private ledger = new BranchLedger(this.file);
   /** Highest numbers given away since the file was read, whether or not an entry has come of it. */
   private givenRef = 0;
+  private readonly givenRefs = new Map<string, string>();
   private givenBlock = 0;
   private epochNumber = 0;
 
@@ -74,6 +75,7 @@ export class ToolCallIndexer {
   reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): readonly OwnEntry[] {
     this.file = new FileLedger();
     this.givenRef = 0;
+    this.givenRefs.clear();
     this.givenBlock = 0;
     const { own, onBranch } = readEntries(all, branch);
     this.file.learn(own);
@@ -231,11 +233,15 @@ export class ToolCallIndexer {
     return this.file.takeInvalid();
   }
 
-  /** A result that another branch has dealt with keeps the ref that it has there. */
-  private refFor(key: string): string {
-    const known = this.refOf(key);
+  /**
+   * The ref that an occurrence has, or else a new one that it will be indexed by, so that the text of another can name it.
+   * A result that another branch has dealt with keeps the ref that it has there.
+   */
+  refFor(key: string): string {
+    const known = this.refOf(key) ?? this.givenRefs.get(key);
     if (known !== undefined) return known;
     this.givenRef = Math.max(this.givenRef, this.file.highest.ref) + 1;
+    this.givenRefs.set(key, `t${this.givenRef}`);
     return `t${this.givenRef}`;
   }
 }

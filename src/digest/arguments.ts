@@ -24,7 +24,7 @@ export function argName(key: string): string {
 /** The first of the named arguments that is a non-blank string; names as `argName` gives them, best first. */
 export function argText(args: Record<string, unknown>, ...names: string[]): string | undefined {
   const entries = argsNamed(args, names);
-  return entries.find((value): value is string => typeof value === "string" && value.trim() !== "");
+  return entries.filter(isText).find((value) => value.trim() !== "");
 }
 
 /** The first of the named arguments that is a whole number of 1 or more. */
@@ -44,7 +44,7 @@ export function commandOf(args: Record<string, unknown>): string {
   const [value] = argsNamed(args, COMMAND_NAMES);
   if (typeof value === "string") return value;
   if (!Array.isArray(value)) return "";
-  const words = value.filter((word): word is string => typeof word === "string");
+  const words = value.filter(isText);
   const script = /^-\w?c$/.test(words[1] ?? "") ? words[2] : undefined;
   return script ?? words.join(" ");
 }
@@ -53,4 +53,20 @@ function argsNamed(args: Record<string, unknown>, names: readonly string[]): unk
   if (!isRecord(args)) return [];
   const keys = Object.keys(args);
   return names.flatMap((name) => keys.filter((key) => argName(key) === name).map((key) => args[key]));
+}
+
+const REF = /^[^\p{L}\p{N}]{0,4}[tb]\d{1,9}[^\p{L}\p{N}]{0,4}$/iu;
+
+/** The refs or ids that a model asks for: a list, or one string; several refs in one string are told apart. */
+export function refsIn(asked: unknown): string[] {
+  const names = (Array.isArray(asked) ? asked : [asked]).filter(isText);
+  const refs = names.flatMap((name) => {
+    const parts = name.split(/[\s,;]+/).filter((part) => part !== "");
+    return parts.length > 1 && parts.every((part) => REF.test(part)) ? parts : [name];
+  });
+  return [...new Set(refs)];
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
 }

@@ -19,21 +19,29 @@ const MIN_NUMBERED = 0.9;
 
 /** What of a file the command shows; `undefined` where it does anything else, or takes several files. */
 export function shownFile(command: string, body: string): ShownFile | undefined {
-  const plain = command
-    .slice(0, MAX_COMMAND)
-    .trim()
-    .replace(/^cd [^\s;&|]{1,400} && /, "");
+  const view = viewOf(command);
+  if (!view) return undefined;
+  const { path } = view;
+  const numbered = numberedText(body);
+  if (numbered) return { path, ...numbered };
+  const ranges = view.stages.map((stage) => (stage[0] === "sed" ? rangeStart(stage) : undefined));
+  return { path, firstLine: ranges.find((start) => start !== undefined) ?? 1, text: body };
+}
+
+/** The file that a command shows, or a part of it. */
+export function pathShownBy(command: string): string | undefined {
+  return viewOf(command)?.path;
+}
+
+function viewOf(command: string): { path: string; stages: string[][] } | undefined {
   if (command.length > MAX_COMMAND) return undefined;
+  const plain = command.trim().replace(/^cd [^\s;&|]{1,400} && /, "");
   const stages = stagesOf(plain.replace(/ 2>(?:\/dev\/null|&1)/g, ""));
   const [first = [], ...others] = stages ?? [];
   const [program = "", ...words] = first;
-  const operands = operandsOf(program, words);
-  const path = operands?.at(-1);
-  if (path === undefined || !others.every(([name = ""]) => /^(?:head|tail|sed|nl|cat)$/.test(name))) return undefined;
-  const numbered = numberedText(body);
-  if (numbered) return { path, ...numbered };
-  const ranges = [first, ...others].map((stage) => (stage[0] === "sed" ? rangeStart(stage) : undefined));
-  return { path, firstLine: ranges.find((start) => start !== undefined) ?? 1, text: body };
+  const path = operandsOf(program, words)?.at(-1);
+  const isView = others.every(([name = ""]) => /^(?:head|tail|sed|nl|cat)$/.test(name));
+  return path === undefined || !stages || !isView ? undefined : { path, stages };
 }
 
 /** A text whose lines carry their numbers (`cat -n`, `nl`, `grep -n`), with those taken off; gaps become blank lines. */

@@ -136,6 +136,27 @@ function withTagged(text: string, member: BatchMember | undefined, { protectTags
   return tagged ? [text, tagged].filter(Boolean).join("\n") : text;
 }
 
+/** The summary with a line before each part that its file has been changed since, in the words of `changesOf`. */
+export function withChanges(
+  content: BatchSummaryText,
+  members: readonly BatchMember[],
+  changesOf: (key: string) => string | undefined,
+  refOf: (key: string) => string | undefined,
+): BatchSummaryText {
+  const notes = members.map(({ call }) => changesOf(call.occurrenceKey));
+  if (notes.every((note) => note === undefined)) return content;
+  if (content.kind === "split") {
+    const texts = content.texts.map((text, i) =>
+      [notes[i] && `Outdated: ${notes[i]}.`, text].filter(Boolean).join("\n"),
+    );
+    return { ...content, texts };
+  }
+  const lines = members.flatMap(({ call }, i) =>
+    notes[i] ? [`${refOf(call.occurrenceKey) ?? call.toolName} is outdated: ${notes[i]}.`] : [],
+  );
+  return { ...content, whole: [...lines, content.whole].join("\n") };
+}
+
 /** A call's share of its batch's summary. */
 export function textFor(content: BatchSummaryText, index: number): string {
   return summaryFor(content, index).text;
