@@ -37,7 +37,8 @@ export interface BatchMember {
   /** The text stays in the session's own message alone: a recovered output would be stored a second time. */
   leaveText?: true;
   /** Where the text has been written, so that the record need not hold it. */
-  spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">>;
+  spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">> &
+    Pick<ToolCallRecord, "spillLongestLine">;
 }
 
 /** What a batch's summary says: a text for each call, or one text for all that the call at `carrier` carries. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import type { ToolCall } from "@mariozechner/pi-ai";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
 import { Value } from "typebox/value";
 import { finishedCall } from "../test/support/calls.js";
@@ -236,7 +237,7 @@ describe("names and values as models write them", () => {
 describe("an output whose file was changed since", () => {
   test("says by which calls, as of now", async () => {
     const tree = new EntryTree();
-    const calls: [name: string, args: Record<string, unknown>, text: string][] = [
+    const calls: [name: string, args: ToolCall["arguments"], text: string][] = [
       ["read", { path: "/home/me/a.ts" }, "old text"],
       ["edit", { path: "a.ts", edits: [{ oldText: "old", newText: "new" }] }, "ok"],
       ["read", { path: "b.ts" }, "other"],

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
+import type { ToolCall } from "@mariozechner/pi-ai";
 import { finishedCall } from "../../test/support/calls.js";
 import { changesSince, describeChanges } from "./outdated.js";
 
-type Call = readonly [name: string, args: Record<string, unknown>, isError?: boolean];
+type Call = readonly [name: string, args: ToolCall["arguments"], isError?: boolean];
 
 /** Positions of the calls that have changed what the first call shows. */
 function changesOfFirst(...calls: Call[]): number[] {

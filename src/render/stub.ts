@@ -14,6 +14,9 @@ const MAX_OUTCOME_CHARS = 50;
 /** A stub that saves less than a quarter costs the model more in detail than it saves in tokens. */
 const MAX_STUB_SHARE = 0.75;
 
+/** A longer line is refused by pi's `read`. */
+const READABLE_LINE_BYTES = 50 * 1024;
+
 /** What the header of a stub is made from. */
 export interface StubSubject {
   shortId: string;
@@ -44,7 +47,7 @@ export function spillStub({ shortId, record }: IndexedCall, path: string | undef
   const size = `${grouped(record.spillBytes ?? 0)} bytes${lines(record.spillLines)}`;
   const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${size}, ${outcomeOf(record)}. ${hint(shortId)}]`;
   const preview = record.resultPreview ?? "";
-  const where = path === undefined ? "" : ` ${readHint(path)}`;
+  const where = path === undefined ? "" : ` ${readHint(path, { shortId, record })}`;
   return `${header}\n${preview}\n[preview of the first ${grouped(preview.length)} characters.${where}]`;
 }
 
@@ -57,7 +60,7 @@ export function duplicateStub(
   const known = `${describeCall(record.toolName, record.args)}, ${describeSize(record)}`;
   const name = shortId === undefined ? "condensed" : `${shortId} condensed`;
   const stub = `[${name}: identical to ${original.shortId} (${known}). ${hint(original.shortId)}]`;
-  return path === undefined ? stub : `${stub}\n[${readHint(path)}]`;
+  return path === undefined ? stub : `${stub}\n[${readHint(path, original)}]`;
 }
 
 /** Size of the original in characters, images at their flat price. */
@@ -85,8 +88,16 @@ function textChars(record: StubSubject["record"]): number {
   return record.resultChars ?? (record.resultText.length || (record.spillBytes ?? 0));
 }
 
-function readHint(path: string): string {
-  return `The whole output is in ${path}: read this file (offset/limit supported) to access the full output.`;
+function readHint(path: string, { shortId, record }: Pick<IndexedCall, "shortId" | "record">): string {
+  return hasLongLine(record)
+    ? `The whole output is in ${path}, with lines too long for read: use ${QUERY_TOOL_NAME} ${shortId} with a pattern, or with offset and limit in characters.`
+    : `The whole output is in ${path}: read this file (offset/limit supported) to access the full output.`;
+}
+
+/** pi's `read` shows nothing of such a line, whatever its offset and limit. */
+function hasLongLine({ spillLongestLine, spillBytes, spillLines }: ToolCallRecord): boolean {
+  // Of records without the length of the longest line only the mean is known.
+  return (spillLongestLine ?? (spillBytes ?? 0) / Math.max(1, spillLines ?? 1)) > READABLE_LINE_BYTES;
 }
 
 function outcomeOf(record: StubSubject["record"]): string {

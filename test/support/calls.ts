@@ -1,10 +1,11 @@
 /** Finished calls, as a conversation holds them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { ToolCall } from "@mariozechner/pi-ai";
 
 /** An assistant message with one call, and its result at `timestamp`. */
 export function finishedCall(
   id: string,
-  [name, args, text]: readonly [name: string, args: Record<string, unknown>, text: string],
+  [name, args, text]: readonly [name: string, args: ToolCall["arguments"], text: string],
   timestamp: number,
   isError = false,
 ): [AgentMessage, AgentMessage] {
