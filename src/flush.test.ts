@@ -488,8 +488,18 @@ describe("a trivial batch", () => {
 
   test("is judged by the whole of it", async () => {
     const session = new Session();
-    const calls = [call("c1", { chars: 600 }), call("c2", { chars: 600 })];
-    expect(await session.flush([batch(...calls)], SHORT, { minBatchChars: 1000 })).toMatchObject({ condensed: 2 });
+    const calls = [call("c1", { chars: 900 }), call("c2", { chars: 900 })];
+    expect(await session.flush([batch(...calls)], SHORT, { minBatchChars: 1500 })).toMatchObject({ condensed: 2 });
+  });
+});
+
+describe("a result below 800 characters", () => {
+  test("stays whole beside a long one, and can be asked for by its ref", async () => {
+    const session = new Session();
+    const calls = [call("c1", { chars: 799 }), call("c2", { chars: 800 })];
+    expect(await session.flush([batch(...calls)])).toMatchObject({ condensed: 1 });
+    expect(session.condensed(...calls)).toEqual([false, true]);
+    expect(session.indexer.resolve("t1")).toEqual(["c1@1"]);
   });
 });
 

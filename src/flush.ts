@@ -20,7 +20,7 @@ import {
   withoutRepeats,
 } from "./flush/verdicts.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { isWorthwhile } from "./render/stub.js";
+import { isWorthSummarizing } from "./render/stub.js";
 import type { BatchSummary } from "./summarizer.js";
 import { contentChars } from "./transcript/messages.js";
 import {
@@ -247,7 +247,7 @@ function commitBatch(
     given.set(member.call.occurrenceKey, refs[i] ?? "");
     const raw = contentChars(member.call.content);
     const stub = sizeWith(member, summaryFor(content, i));
-    if (!isWorthwhile(stub, raw)) continue;
+    if (!isWorthSummarizing(stub, raw)) continue;
     report.condensed += 1;
     report.rawChars += raw;
     report.keptChars += stub;

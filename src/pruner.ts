@@ -115,9 +115,12 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
     const replacement = find(plan, message.toolCallId, message.timestamp, ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
-    if (replacement.text.length >= contentChars(message.content)) continue;
+    const { text, savedArguments } = replacement;
+    if (text.length >= contentChars(message.content) + savedArguments) continue;
+    // The stub of a change may be longer than the reply, so that its length does not tell that it stands there already.
+    if (savedArguments > 0 && textOf(message.content) === text) continue;
     rendered ??= messages.slice();
-    rendered[i] = { ...message, content: [{ type: "text", text: replacement.text }] };
+    rendered[i] = { ...message, content: [{ type: "text", text }] };
   }
   return rendered ?? messages;
 }

@@ -18,7 +18,7 @@ const COMMAND_NAMES = ["command", "cmd", "commandline", "script"];
 
 /** The name of an argument without case and separators: `file_path`, `filePath` and `FilePath` are one. */
 export function argName(key: string): string {
-  return key.replace(/[_-]/g, "").toLowerCase();
+  return /^[a-z]*$/.test(key) ? key : key.replace(/[_-]/g, "").toLowerCase();
 }
 
 /** The first of the named arguments that is a non-blank string; names as `argName` gives them, best first. */
@@ -51,8 +51,12 @@ export function commandOf(args: Record<string, unknown>): string {
 
 function argsNamed(args: Record<string, unknown>, names: readonly string[]): unknown[] {
   if (!isRecord(args)) return [];
-  const keys = Object.keys(args);
-  return names.flatMap((name) => keys.filter((key) => argName(key) === name).map((key) => args[key]));
+  const found: { rank: number; value: unknown }[] = [];
+  for (const key of Object.keys(args)) {
+    const rank = names.indexOf(argName(key));
+    if (rank >= 0) found.push({ rank, value: args[key] });
+  }
+  return found.sort((x, y) => x.rank - y.rank).map(({ value }) => value);
 }
 
 const REF = /^[^\p{L}\p{N}]{0,4}[tb]\d{1,9}[^\p{L}\p{N}]{0,4}$/iu;

@@ -10,7 +10,7 @@ import { charsOf, count, MAX_LINE, type Room, roomAfter } from "./room.js";
 /** Edits that are shown, and the length of one. */
 const MAX_SHOWN = 6;
 const MAX_SKETCH = 150;
-const MAX_QUOTE = 48;
+const MAX_QUOTE = 42;
 /** A text that was written is outlined in this share of it, but not in less than the floor. */
 const SHARE = 0.3;
 const FLOOR = 120;
@@ -23,7 +23,9 @@ export function digestChanges(args: Record<string, unknown>, room: Room): string
   if (changes.length === 0) return digestWritten(args, room);
   const path = pathOf(args) ?? changes[0]?.path;
   const shown = changes.slice(0, changes.length > MAX_SHOWN ? MAX_SHOWN - 1 : MAX_SHOWN);
-  const lines = shown.map((change) => cut(`${elsewhere(change, path)}${sketch(change, path ?? "")}`, MAX_SKETCH));
+  const lines = shown.map((change) =>
+    cut(`${elsewhere(change, path)}${sketch(change, path ?? "", changes.length > 1)}`, MAX_SKETCH),
+  );
   while (charsOf(lines) > room.chars - 20 && lines.length > 0) lines.pop();
   const hidden = changes.length - lines.length;
   return hidden > 0 ? [...lines, `… ${count(hidden, "more edit")}`] : lines;
@@ -42,8 +44,8 @@ function digestWritten(args: Record<string, unknown>, room: Room): string[] {
   return [heading, ...outline(path, text, roomAfter({ lines: room.lines, chars }, [heading]))];
 }
 
-/** How many lines an edit takes and gives, where it stands, and the first line that differs, before and after. */
-function sketch({ before, after, path }: TextChange, called: string): string {
+/** Of several edits each one's size, where it stands, and the first line that differs, before and after. */
+function sketch({ before, after, path }: TextChange, called: string, isOneOfSeveral: boolean): string {
   const old = before.split("\n");
   const next = after.split("\n");
   let start = 0;
@@ -51,10 +53,12 @@ function sketch({ before, after, path }: TextChange, called: string): string {
   let same = 0;
   while (same < Math.min(old.length, next.length) - start && old.at(-1 - same) === next.at(-1 - same)) same++;
   const name = enclosingName(path ?? called, old.slice(0, start + 1)) ?? "";
-  const place = name === "" || old[start]?.includes(name.replace("()", "")) ? "" : ` in ${name}`;
+  const place = name === "" || old[start]?.includes(name.replace("()", "")) ? "" : `in ${name}`;
+  const size = isOneOfSeveral ? `${countLines(before)} → ${count(countLines(after), "line")}` : "";
   const removed = firstWords(old.slice(start, old.length - same));
   const added = firstWords(next.slice(start, next.length - same));
-  return `${countLines(before)} → ${count(countLines(after), "line")}${place}: ${difference(removed, added)}`;
+  const where = [size, place].filter((words) => words !== "").join(" ");
+  return `${where === "" ? "" : `${where}: `}${difference(removed, added)}`;
 }
 
 function firstWords(lines: readonly string[]): string {

@@ -271,7 +271,7 @@ describe("edit and write", () => {
   test("a short edit says what it changed, since a compressed chain leaves its call out; a short file stays in the call", () => {
     const edits = [{ oldText: "a", newText: "b" }];
     expect(digestCall(call("edit", { path: "a.ts", edits }, "Successfully replaced 1 block(s) in a.ts."))).toBe(
-      '1 → 1 line: "a" → "b"',
+      '"a" → "b"',
     );
     expect(digestCall(call("write", { path: "a.ts", content: "x" }, "Successfully wrote to a.ts"))).toBe("");
     const path = `/home/dev/${"folder/".repeat(20)}a.ts`;
@@ -293,7 +293,7 @@ describe("edit and write", () => {
       '152 → 101 lines: "const a = 1;" → "const a = 2;"\n1 → 0 lines: removed "last();"',
     );
     const legacy = { path: "a.ts", oldText: "b\n".repeat(200), newText: "c\n".repeat(200) };
-    expect(digestCall(call("edit", legacy, "Successfully replaced text in a.ts."))).toBe('200 → 200 lines: "b" → "c"');
+    expect(digestCall(call("edit", legacy, "Successfully replaced text in a.ts."))).toBe('"b" → "c"');
   });
 
   test("many edits: the first ones and how many more", () => {

@@ -7,7 +7,7 @@ import { ANSI, cut, flatten, hasWords, oneLine, wellFormed } from "../text/text.
 import type { CapturedBatch, CapturedToolCall } from "../types.js";
 import { argNumber, commandOf, pathOf } from "./arguments.js";
 import { digestChanges } from "./changes.js";
-import { changesOf, writtenBy } from "./edits.js";
+import { changesFiles } from "./edits.js";
 import { excerpt } from "./excerpt.js";
 import { listingDigest } from "./listings.js";
 import { jobNotice, pathNotices } from "./notices.js";
@@ -70,8 +70,7 @@ export function plainText(text: string): string {
 function digestBody(call: CapturedToolCall, body: string, room: Room): string[] {
   const { toolName, args, isError } = call;
   const kind = toolKind(toolName);
-  if (!isError && (kind === "edit" || kind === "write" || changesOf(args).length > 0 || writtenBy(args)))
-    return digestChanged(call, body);
+  if (!isError && (kind === "edit" || kind === "write" || changesFiles(args))) return digestChanged(call, body);
   if (SEARCHES.has(kind) && saysNothing(body)) return [];
   const whole = wholeIfShort(body, room);
   if (whole) return whole;

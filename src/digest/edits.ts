@@ -17,6 +17,8 @@ const WRITTEN_NAMES = ["content", "filetext", "codecontent", "contents", "newsou
 /** Arguments are searched this deep for edits, and this many are read. */
 const MAX_DEPTH = 4;
 const MAX_CHANGES = 200;
+/** Characters that the shortest patch has. */
+const MIN_PATCH = 16;
 
 /** The texts that a call replaces, in order: pairs of old and new text, however named, and the hunks of a patch. */
 export function changesOf(args: Record<string, unknown>): TextChange[] {
@@ -39,6 +41,11 @@ export function changedPaths(args: Record<string, unknown>): string[] {
   return [...new Set(written ? [...paths, written.path] : paths)];
 }
 
+/** The call changes a file, as far as its arguments tell. */
+export function changesFiles(args: Record<string, unknown>): boolean {
+  return writtenBy(args) !== undefined || changesOf(args).length > 0;
+}
+
 /** `5 → 7 lines`, `wrote 84 lines`; empty where a call changes nothing. */
 export function changeSize(args: Record<string, unknown>): string {
   const changes = changesOf(args);
@@ -59,28 +66,31 @@ function collect(value: unknown, path: string | undefined, depth: number, change
   } else if (Array.isArray(value)) {
     for (const item of value.slice(0, MAX_CHANGES)) collect(item, path, depth + 1, changes);
   } else if (isRecord(value)) {
-    const file = pathOf(value) ?? path;
-    const before = textNamed(value, OLD_NAMES);
-    const after = textNamed(value, NEW_NAMES);
+    let before: string | undefined;
+    let after: string | undefined;
+    const others: unknown[] = [];
+    for (const key of Object.keys(value)) {
+      const item = value[key];
+      const name = argName(key);
+      if (typeof item === "string" && OLD_NAMES.has(name)) before ??= item;
+      else if (typeof item === "string" && NEW_NAMES.has(name)) after ??= item;
+      // The text of a file may look like a patch and is none.
+      else if (typeof item === "object" || (typeof item === "string" && !WRITTEN_NAMES.includes(name)))
+        others.push(item);
+    }
+    const isChange = before !== undefined && after !== undefined;
+    const file = isChange || others.some(mayHoldChanges) ? (pathOf(value) ?? path) : path;
     if (before !== undefined && after !== undefined) changes.push({ ...(file ? { path: file } : {}), before, after });
-    else
-      for (const [key, item] of Object.entries(value)) if (mayHold(key, item)) collect(item, file, depth + 1, changes);
+    else for (const item of others) collect(item, file, depth + 1, changes);
   }
 }
 
-/** The text of a file may look like a patch and is none. */
-function mayHold(key: string, item: unknown): boolean {
-  return typeof item === "object" || !WRITTEN_NAMES.includes(argName(key));
-}
-
-function textNamed(value: Record<string, unknown>, names: ReadonlySet<string>): string | undefined {
-  for (const [key, item] of Object.entries(value)) {
-    if (typeof item === "string" && names.has(argName(key))) return item;
-  }
-  return undefined;
+function mayHoldChanges(item: unknown): boolean {
+  return typeof item === "object" || (typeof item === "string" && item.length > 20);
 }
 
 function isPatch(text: string): boolean {
+  if (text.length < MIN_PATCH) return false;
   const head = text.slice(0, 4_000);
   return /^\*\*\* (?:Begin Patch|Update File: |Add File: )/m.test(head) || /^--- .{1,400}\n\+\+\+ /m.test(head);
 }

@@ -20,9 +20,8 @@ const filler = (n: number, words = "compiling module number") =>
 
 describe("changes of files, whatever the tool and its arguments are called", () => {
   const before = "function total(items) {\n  let sum = 0;\n  return sum;\n}";
-  const after =
-    "function total(items) {\n  let sum = 0;\n  for (const item of items) sum += item.price;\n  return sum;\n}";
-  const sketch = '4 → 5 lines in total(): added "for (const item of items) sum += item.price;"';
+  const after = "function total(items) {\n  let sum = 0;\n  for (const item of items) sum += item;\n  return sum;\n}";
+  const sketch = 'in total(): added "for (const item of items) sum += item;"';
   test.each<[string, Record<string, unknown>]>([
     ["edit", { path: "cart.ts", edits: [{ oldText: before, newText: after }] }],
     ["Edit", { file_path: "cart.ts", old_string: before, new_string: after }],
@@ -56,7 +55,7 @@ describe("changes of files, whatever the tool and its arguments are called", () 
   test("a long line is quoted from a little before the place where it changes", () => {
     const line = (name: string) => `import { alpha, beta, gamma, delta, ${name}, omega } from "../letters/greek.js";`;
     expect(digest("edit", { path: "a.ts", oldText: line("eta"), newText: line("theta") }, "ok")).toMatch(
-      /^1 → 1 line: "….{0,14}eta, omega .*" → "….{0,14}theta, omega /,
+      /^"….{0,14}eta, omega .*" → "….{0,14}theta, omega /,
     );
   });
 

@@ -3,7 +3,7 @@ import { contentHash } from "../capture/duplicates.js";
 import { describeOutcome } from "../digest/describe.js";
 import type { BatchMember, BatchSummaryText, ToolCallIndexer } from "../indexer.js";
 import { callArgumentSavings } from "../render/arguments.js";
-import { callStub, duplicateStub, isWorthwhile } from "../render/stub.js";
+import { callStub, duplicateStub, isWorthSummarizing, isWorthwhile } from "../render/stub.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import { type BatchSummary, digestSummary } from "../summarizer.js";
 import { contentChars } from "../transcript/messages.js";
@@ -115,7 +115,7 @@ export function judge(item: Omit<PreparedBatch, "verdict">, summary: BatchSummar
   if (!summary) return { kind: "failed" };
   const { whole } = summary;
   const fits = (member: BatchMember, text: string) =>
-    isWorthwhile(sizeWith(member, { text }), contentChars(member.call.content));
+    isWorthSummarizing(sizeWith(member, { text }), contentChars(member.call.content));
   const texts = summary.texts?.map((text, i) => withTagged(text, item.members[i], config));
   if (texts) {
     const content: BatchSummaryText = { kind: "split", whole, texts };
