@@ -46,6 +46,8 @@ export interface ChainCall {
   ref: string;
   /** What the call was and what came of it, in a few words. */
   line: string;
+  /** The same for a terse body: with the end of a path and the outcome in few characters. */
+  shortLine?: string;
   /** The call's own summary; may be empty. */
   summary: string;
   /** Text that the tool marked as not to be condensed: it stands below the line, word for word. */
@@ -128,7 +130,10 @@ export function buildChainBody(
   options: { rangeSummary?: string; level: "full" | "terse" },
 ): string {
   if (options.level === "terse")
-    return calls.map((call) => withKept(callLine(call, MAX_TERSE_LINE_CHARS), call)).join("\n");
+    return calls
+      .map((call) => ({ ...call, line: call.shortLine ?? call.line }))
+      .map((call) => withKept(callLine(call, MAX_TERSE_LINE_CHARS), call))
+      .join("\n");
 
   const lines = calls.map((call) => withKept(callLine(call, MAX_LINE_CHARS), call));
   const whole = textLines(neutralizeMarks(wellFormed(options.rangeSummary ?? "")));

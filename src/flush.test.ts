@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { finishedCall } from "../test/support/calls.js";
 import { EntryTree } from "../test/support/simulated-session.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import {
@@ -105,6 +106,7 @@ class Session {
     batches: readonly CapturedBatch[],
     summarize: Summarize = SHORT,
     config: Partial<typeof CONFIG> = {},
+    messages: AgentMessage[] = [],
   ): Promise<FlushReport> {
     const { indexer, append } = this;
     this.appended = [];
@@ -113,6 +115,7 @@ class Session {
       config: { ...CONFIG, ...config },
       summarize,
       ...CHAINS,
+      chains: { ...CHAINS.chains, messages },
     });
     const before = this.tree.getEntries().length;
     const isCurrent = (key: string) => !indexer.isSummarized(key);
@@ -316,6 +319,51 @@ describe("a summarised batch", () => {
   });
 });
 
+describe("a read whose file was edited since", () => {
+  const args = { path: "a.ts" };
+  const edit = { ...args, edits: [{ oldText: "old", newText: "new" }] };
+  const messages = [
+    ...finishedCall("c1", ["read", args, "text"], 1),
+    ...finishedCall("c2", ["edit", edit, "ok"], 2),
+    ...finishedCall("c3", ["edit", edit, "ok"], 3),
+    ...finishedCall("c4", ["read", args, "text"], 4),
+  ];
+  const [read, first, second, again] = [1, 2, 3, 4].map((n) =>
+    n === 2 || n === 3 ? { ...call(`c${n}`), toolName: "edit", args: edit } : call(`c${n}`),
+  );
+  const batches = [read, first, second, again].flatMap((one) => (one ? [batch(one)] : []));
+
+  test("names the refs of the edits, also those that the same flush gives", async () => {
+    const session = new Session();
+    await session.flush(batches, SHORT, {}, messages);
+    expect(session.stub("c1@1")).toEndWith("\nOutdated: edited since by t2, t3.\nabout c1");
+    expect(session.stub("c4@4")).toEndWith("t4]\nabout c4");
+  });
+
+  test("says it as of its flush, whatever comes later", async () => {
+    const session = new Session();
+    await session.flush(batches.slice(0, 2), SHORT, {}, messages.slice(0, 4));
+    const stub = session.stub("c1@1");
+    expect(stub).toEndWith("\nOutdated: edited since by t2.\nabout c1");
+    await session.flush(batches.slice(2), SHORT, {}, messages);
+    expect(session.stub("c1@1")).toBe(stub);
+  });
+
+  test("counts edits that have no ref, and gives the others the refs that they would have had", async () => {
+    const session = new Session();
+    await session.flush(batches.slice(0, 2), SHORT, {}, messages);
+    expect(session.stub("c1@1")).toContain("Outdated: edited since by t2, 1 other call.");
+    await session.flush(batches.slice(2), SHORT, {}, messages);
+    expect(session.stub("c3@3")).toStartWith("[t3 condensed: ");
+  });
+
+  test("is named in front of a summary that stands for several calls", async () => {
+    const session = new Session();
+    await session.flush([batch(...batches.flatMap((one) => one.toolCalls))], unsplittable("all of it"), {}, messages);
+    expect(session.stub("c4@4")).toEndWith("]\nt1 is outdated: edited since by t2, t3.\nall of it");
+  });
+});
+
 describe("a summary that could not be split", () => {
   test("goes whole to the last call, and the others point to it", async () => {
     const session = new Session();
@@ -501,8 +549,18 @@ describe("a trivial batch", () => {
 
   test("is judged by the whole of it", async () => {
     const session = new Session();
-    const calls = [call("c1", { chars: 600 }), call("c2", { chars: 600 })];
-    expect(await session.flush([batch(...calls)], SHORT, { minBatchChars: 1000 })).toMatchObject({ condensed: 2 });
+    const calls = [call("c1", { chars: 900 }), call("c2", { chars: 900 })];
+    expect(await session.flush([batch(...calls)], SHORT, { minBatchChars: 1500 })).toMatchObject({ condensed: 2 });
+  });
+});
+
+describe("a result below 800 characters", () => {
+  test("stays whole beside a long one, and can be asked for by its ref", async () => {
+    const session = new Session();
+    const calls = [call("c1", { chars: 799 }), call("c2", { chars: 800 })];
+    expect(await session.flush([batch(...calls)])).toMatchObject({ condensed: 1 });
+    expect(session.condensed(...calls)).toEqual([false, true]);
+    expect(session.indexer.resolve("t1")).toEqual(["c1@1"]);
   });
 });
 

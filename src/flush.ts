@@ -6,6 +6,7 @@
 import { captureOccurrences } from "./batch-capture.js";
 import type { Protection } from "./capture/protection.js";
 import { supersededKeys } from "./capture/superseded.js";
+import { changesSince, describeChanges } from "./digest/outdated.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
 import {
@@ -18,11 +19,12 @@ import {
   summaryFor,
   textFor,
   type Verdict,
+  withChanges,
   withoutMembers,
   withoutRepeats,
 } from "./flush/verdicts.js";
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { isWorthwhile } from "./render/stub.js";
+import { isWorthSummarizing } from "./render/stub.js";
 import type { BatchSummary } from "./summarizer.js";
 import { contentChars } from "./transcript/messages.js";
 import {
@@ -42,6 +44,8 @@ export interface PreparedFlush {
   batches: PreparedBatch[];
   chains: PreparedChains;
   ageing: Ageing;
+  /** Calls that have changed the file of an output since, by the output's key, as `changesSince` gives them. */
+  changes: ReadonlyMap<string, readonly string[]>;
 }
 
 /** What a flush has done, in calls. */
@@ -119,7 +123,8 @@ export async function prepareFlush(
       return keys.length > 0 ? keys.every((key) => indexer.isSummarized(key)) : indexer.chains().has(name);
     },
   });
-  return { batches: judged, chains: await chooseChains(judged, deps), ageing };
+  const changes = changesSince(deps.chains.messages);
+  return { batches: judged, chains: await chooseChains(judged, deps), ageing, changes };
 }
 
 /** Chains are chosen as they will stand once the batches are committed. */
@@ -175,7 +180,7 @@ export function commitFlush(
     .map((item) => withoutMembers(item, spared));
   const report: FlushReport = emptyReport();
   const given = new Map<string, string>();
-  commitSummarized(batches, deps, report, given);
+  commitSummarized(batches, prepared.changes, deps, report, given);
   for (const { repeats, verdict } of batches) {
     if (verdict.kind === "held") continue;
     for (const repeat of repeats) {
@@ -252,14 +257,18 @@ export function addReports(first: FlushReport, second: FlushReport): FlushReport
 
 function commitSummarized(
   batches: readonly PreparedBatch[],
+  changes: PreparedFlush["changes"],
   { indexer, append }: { indexer: ToolCallIndexer; append: AppendEntry },
   report: FlushReport,
   given: Map<string, string>,
 ): void {
-  const summarized = batches.flatMap(({ batch: { turnIndex, timestamp }, members, verdict }) => {
-    if (verdict.kind !== "summarized") return [];
-    const { content, summary } = verdict;
-    return [{ turnIndex, timestamp, members, summary: { content, model: summary.model, usage: summary.usage } }];
+  const work = batches.flatMap((item) => (item.verdict.kind === "summarized" ? [{ ...item, ...item.verdict }] : []));
+  // The refs of all are given first, so that an outdated read can name an edit of the same flush.
+  for (const { members } of work) for (const { call } of members) indexer.refFor(call.occurrenceKey);
+  const refOf = (key: string) => indexer.givenRefOf(key);
+  const summarized = work.map(({ batch: { turnIndex, timestamp }, members, content, summary: { model, usage } }) => {
+    const told = withChanges(content, members, (key) => describeChanges(changes.get(key), refOf), refOf);
+    return { turnIndex, timestamp, members, summary: { content: told, model, usage } };
   });
   for (const [b, refs] of indexer.addBatches(summarized, append).entries()) {
     const batch = summarized[b];
@@ -269,7 +278,7 @@ function commitSummarized(
       given.set(member.call.occurrenceKey, ref);
       const raw = contentChars(member.call.content);
       const stub = sizeWith(member, summaryFor(batch.summary.content, i));
-      if (!isWorthwhile(stub, raw)) continue;
+      if (!isWorthSummarizing(stub, raw)) continue;
       report.condensed += 1;
       report.rawChars += raw;
       report.keptChars += stub;

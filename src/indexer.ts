@@ -42,7 +42,8 @@ export interface BatchMember {
   outcome: string;
   contentHash: string;
   /** Where the text has been written, so that the record need not hold it. */
-  spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">>;
+  spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">> &
+    Pick<ToolCallRecord, "spillLongestLine">;
 }
 
 /** What a batch's summary says: a text for each call, or one text for all that the call at `carrier` carries. */
@@ -67,6 +68,7 @@ export class ToolCallIndexer {
   private ledger = new BranchLedger(this.file);
   /** Highest numbers given away since the file was read, whether or not an entry has come of it. */
   private readonly given = { ref: 0, block: 0 };
+  private readonly givenRefs = new Map<string, string>();
   private epochNumber = 0;
   /** Entries of the current branch, and the results among them by key, made when a batch is added. */
   private branch: SessionEntry[] = [];
@@ -81,6 +83,7 @@ export class ToolCallIndexer {
   reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): readonly OwnEntry[] {
     this.file = new FileLedger();
     Object.assign(this.given, { ref: 0, block: 0 });
+    this.givenRefs.clear();
     const { own, onBranch } = readEntries(all, branch);
     this.follow([...branch]);
     this.file.learn(own);
@@ -305,11 +308,20 @@ export class ToolCallIndexer {
     return this.file.takeInvalid();
   }
 
-  /** A result that another branch has dealt with keeps the ref that it has there. */
-  private refFor(key: string): string {
-    const known = this.refOf(key);
+  /** The ref that an occurrence has or will be indexed by; `undefined` where none has been given. */
+  givenRefOf(key: string): string | undefined {
+    return this.refOf(key) ?? this.givenRefs.get(key);
+  }
+
+  /**
+   * The ref that an occurrence has, or else a new one that it will be indexed by, so that the text of another can name it.
+   * A result that another branch has dealt with keeps the ref that it has there.
+   */
+  refFor(key: string): string {
+    const known = this.givenRefOf(key);
     if (known !== undefined) return known;
     this.given.ref = this.file.next(this.given).ref;
+    this.givenRefs.set(key, `t${this.given.ref}`);
     return `t${this.given.ref}`;
   }
 }

@@ -234,7 +234,17 @@ describe("the arguments of a condensed call", () => {
     expect(argumentsIn(rendered)).toEqual([
       { type: "toolCall", id: "c1", name: "write", arguments: condensed, thoughtSignature: "c2ln" },
     ]);
-    for (const i of [0, 2, 3]) expect(rendered[i]).toBe(turn[i]);
+    for (const i of [0, 3]) expect(rendered[i]).toBe(turn[i]);
+  });
+
+  test("stand with a reply that says what was changed, since neither of the two would any longer", () => {
+    const plan = planOf([{ ...record("c1", 3, "written"), args }]);
+    const rendered = pruneMessages(deepFreeze(turn), plan);
+    const [reply] = rendered.filter((message) => message.role === "toolResult");
+    expect(reply?.content).toEqual([
+      { type: "text", text: "[t1 condensed: read a.ts, wrote 100 lines, ok. Full output: context_tree_query t1]" },
+    ]);
+    expect(pruneMessages(rendered, plan)).toBe(rendered);
   });
 
   test("stay until the model has answered the result", () => {

@@ -119,11 +119,14 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
     const replacement = find(plan, keyOf(message), String(message.toolCallId), ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
+    const { text, savedArguments, eager } = replacement;
     // A result that was spilled before the model has seen it keeps its images: only its text is in the file.
-    const images = replacement.eager ? message.content.filter(isImage) : [];
-    if (replacement.text.length + contentChars(images) >= contentChars(message.content)) continue;
+    const images = eager ? message.content.filter(isImage) : [];
+    if (text.length + contentChars(images) >= contentChars(message.content) + savedArguments) continue;
+    // The stub of a change may be longer than the reply, so that its length does not tell that it stands there already.
+    if (savedArguments > 0 && textOf(message.content) === text) continue;
     rendered ??= messages.slice();
-    rendered[i] = { ...message, content: [{ type: "text", text: replacement.text }, ...images] };
+    rendered[i] = { ...message, content: [{ type: "text", text }, ...images] };
   }
   return rendered ?? messages;
 }

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import type { ToolCall } from "@mariozechner/pi-ai";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
 import { Value } from "typebox/value";
+import { finishedCall } from "../test/support/calls.js";
 import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
 import { createQueryTool } from "./query-tool.js";
 import { CUSTOM_TYPE_INDEX, QUERY_TOOL_NAME, type ResultContent, type ToolCallRecord } from "./types.js";
@@ -174,11 +176,98 @@ describe("arguments", () => {
     ]);
   });
 
-  test("with several long texts come back as JSON", async () => {
-    const args = { path: "a.ts", edits: [{ oldText: "o".repeat(500), newText: "n".repeat(500) }] };
-    const session = new Session().condensed("edited", { toolName: "edit", args });
-    const [, text = ""] = await session.blocks({ toolCallIds: ["t1"], args: true });
-    expect(JSON.parse(text)).toEqual(args);
+  const oldText = `first\n${"o".repeat(500)}\nlast`;
+  const edits = { path: "a.ts", edits: [{ oldText, newText: "n".repeat(500), count: 2 }] };
+  const edited = () => new Session().condensed("edited", { toolName: "edit", args: edits });
+
+  test("with several long texts: the short ones as JSON, then each long one as the text that it is", async () => {
+    const [, json = "", title, text, ...rest] = await edited().blocks({ toolCallIds: ["t1"], args: true });
+    expect(JSON.parse(json)).toEqual({
+      path: "a.ts",
+      edits: [{ oldText: "(511 characters)", newText: "(500 characters)", count: 2 }],
+    });
+    expect(title).toBe("[t1: edit a.ts (1 edit), arguments edits[0].oldText; characters 0 to 511 of 511]");
+    expect(text).toBe(oldText);
+    expect(rest.at(-1)).toBe("n".repeat(500));
+  });
+
+  test("are searched line by line, each text by its own numbers", async () => {
+    const found = await edited().blocks({ toolCallIds: ["t1"], args: true, pattern: "^last$" });
+    expect(found).toHaveLength(3);
+    expect(found[1]).toEndWith(
+      "arguments edits[0].oldText; 511 characters in all; lines that match ^last$: 1]\n3: last",
+    );
+  });
+});
+
+describe("names and values as models write them", () => {
+  const two = () => new Session().condensed("one").condensed("two");
+  const prepare = (args: unknown) => createQueryTool(() => undefined).prepareArguments?.(args);
+
+  test.each([[["t1", "T1"]], [["t1", "c1"]], [["`t1`", "t1."]]])("%p is one output", async (toolCallIds) => {
+    expect(await two().blocks({ toolCallIds })).toEqual([expect.any(String), "one"]);
+  });
+
+  test.each(["t1, t2", "T1 t2", "[t1, t2]"])("%p names two", async (names) => {
+    const blocks = await two().blocks({ toolCallIds: [names] });
+    expect(blocks.filter((_, i) => i % 2 === 1)).toEqual(["one", "two"]);
+    expect(prepare({ toolCallIds: names })).toEqual({ toolCallIds: [names] });
+  });
+
+  test("an id with a comma in it stays one", async () => {
+    const session = new Session().condensed("one", { toolCallId: "call,7" });
+    expect(await session.blocks({ toolCallIds: ["call,7"] })).toEqual([expect.any(String), "one"]);
+  });
+
+  test("null and nothing are no value", () => {
+    const given = { toolCallIds: ["t1"], pattern: null, offset: null, limit: 5, args: null };
+    expect(prepare(given)).toEqual({ toolCallIds: ["t1"], limit: 5 });
+    expect(prepare({ toolCallIds: ["t1"], pattern: "" })).toEqual({ toolCallIds: ["t1"] });
+  });
+
+  test.each([undefined, null, "t1", 7, { refs: ["t1"] }])(
+    "what is none of the parameters is left to be refused: %p",
+    (given) => {
+      const tool = createQueryTool(() => undefined);
+      expect(Value.Check(tool.parameters, tool.prepareArguments?.(given))).toBe(false);
+    },
+  );
+});
+
+describe("an output whose file was changed since", () => {
+  test("says by which calls, as of now", async () => {
+    const tree = new EntryTree();
+    const calls: [name: string, args: ToolCall["arguments"], text: string][] = [
+      ["read", { path: "/home/me/a.ts" }, "old text"],
+      ["edit", { path: "a.ts", edits: [{ oldText: "old", newText: "new" }] }, "ok"],
+      ["read", { path: "b.ts" }, "other"],
+      ["write", { path: "/home/me/a.ts", content: "newer" }, "ok"],
+    ];
+    for (const [i, [name, args, text]] of calls.entries()) {
+      const id = `c${i + 1}`;
+      for (const message of finishedCall(id, [name, args, text], i + 1)) tree.appendMessage(message);
+      if (name === "write") continue;
+      const base = { toolCallId: id, toolName: name, args, resultText: text, isError: false, turnIndex: 0 };
+      const record = { ...base, timestamp: 1, resultTimestamp: i + 1 };
+      const refs = [{ shortId: `t${i + 1}`, toolCallId: id, resultTimestamp: i + 1 }];
+      tree.appendCustom(CUSTOM_TYPE_INDEX, { toolCalls: [record], refs });
+    }
+    const session = new SimulatedSession(AGENT_DIR, tree);
+    const tool = createQueryTool(() => session.state());
+    const asked = await tool.execute(
+      "call",
+      { toolCallIds: ["t1", "t3"] },
+      undefined,
+      undefined,
+      {} as ExtensionContext,
+    );
+    const titles = asked.content.flatMap((block) =>
+      block.type === "text" && block.text.startsWith("[") ? [block.text] : [],
+    );
+    expect(titles).toEqual([
+      "[t1: read /home/me/a.ts; outdated: edited since by t2, 1 other call; characters 0 to 8 of 8]",
+      "[t3: read b.ts; characters 0 to 5 of 5]",
+    ]);
   });
 });
 

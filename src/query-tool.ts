@@ -2,12 +2,16 @@
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
+import { refsIn } from "./digest/arguments.js";
 import { describeCall } from "./digest/describe.js";
+import { changesSince, describeChanges } from "./digest/outdated.js";
 import type { SessionView } from "./engine/session-state.js";
 import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery/originals.js";
-import { matchesOf } from "./recovery/patterns.js";
-import { condensedStrings } from "./render/arguments.js";
-import { grouped } from "./text/text.js";
+import { type Matches, matchesOf } from "./recovery/patterns.js";
+import { longArguments, shortArguments } from "./render/arguments.js";
+import { isRecord } from "./text/json.js";
+import { grouped, reasonOf } from "./text/text.js";
+import { occurrenceKey } from "./transcript/messages.js";
 import { QUERY_TOOL_NAME } from "./types.js";
 
 const Parameters = Type.Object({
@@ -49,31 +53,70 @@ export function createQueryTool(access: StateAccess): ToolDefinition<typeof Para
     description: QUERY_TOOL_DESCRIPTION,
     promptSnippet: "Return the original output of condensed tool calls by their refs (t12)",
     parameters: Parameters,
+    prepareArguments: readParameters,
     async execute(_toolCallId, params, signal) {
       const state = access();
       if (!state) throw new Error("The session has been replaced; its condensed output is out of reach here.");
-      const names = [...new Set(params.toolCallIds)];
-      const recoveries = names.map((name) => recover(name, sourcesOf(state)));
-      const outputs = recoveries.flatMap((recovery) => (recovery.kind === "found" ? recovery.outputs : []));
+      const recoveries = refsIn(params.toolCallIds).map((name) => recover(name, sourcesOf(state)));
+      const found = recoveries.flatMap((recovery) => (recovery.kind === "found" ? recovery.outputs : []));
+      const outputs = [...new Map(found.map((output) => [`${output.name} ${keyOf(output)}`, output])).values()];
       const problems = recoveries.flatMap((recovery) => (recovery.kind === "missing" ? [recovery.message] : []));
       if (outputs.length === 0) throw new Error(problems.join("\n"));
+      const texts = outputs.flatMap((output) => (params.args ? argumentTexts(output) : [output]));
+      const how = { share: texts.length, changes: changesOf(state), signal };
       const content: (TextContent | ImageContent)[] = [];
-      for (const output of outputs) content.push(...(await answer(output, params, { share: outputs.length, signal })));
+      for (const output of texts) content.push(...(await answer(output, params, how)));
       if (problems.length > 0) content.push(text(problems.join("\n")));
       return { content, details: { refs: outputs.map((output) => output.name) } };
     },
   };
 }
 
+/** Models write what has no value as null, and one ref, or several, as a string. */
+function readParameters(args: unknown): QueryParameters {
+  const given = isRecord(args) ? Object.entries(args).filter(([, value]) => value !== null && value !== "") : [];
+  const { toolCallIds, ...rest } = Object.fromEntries(given);
+  // What fits no parameter is left for the host to refuse.
+  return { ...rest, toolCallIds: typeof toolCallIds === "string" ? [toolCallIds] : toolCallIds } as QueryParameters;
+}
+
+function keyOf({ record }: RecoveredOutput): string {
+  return occurrenceKey(record.toolCallId, record.resultTimestamp);
+}
+
+/** What has become of the file of an output, as of now. */
+function changesOf({ branch, indexer }: SessionView): (output: RecoveredOutput) => string {
+  const messages = branch.entries.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+  const changes = changesSince(messages);
+  return (output) => {
+    const [key, ...others] = indexer.resolve(output.name);
+    const own = key !== undefined && others.length === 0 ? key : keyOf(output);
+    const words = describeChanges(changes.get(own), (edit) => indexer.refOf(edit));
+    return words === undefined ? "" : `; outdated: ${words}`;
+  };
+}
+
+/** A text to be given, and where in the arguments it stands. */
+interface Answerable extends RecoveredOutput {
+  at?: string;
+}
+
+/** How outputs are given. */
+interface AnswerOptions {
+  /** Outputs that share one answer. */
+  share: number;
+  changes(output: RecoveredOutput): string;
+  signal: AbortSignal | undefined;
+}
+
 async function answer(
-  found: RecoveredOutput,
+  output: Answerable,
   params: QueryParameters,
-  { share, signal }: { share: number; signal: AbortSignal | undefined },
+  { share, changes, signal }: AnswerOptions,
 ): Promise<(TextContent | ImageContent)[]> {
-  const output = params.args ? withArguments(found) : found;
-  const { record, name } = output;
-  const what = params.args ? ", arguments" : record.isError ? ", error" : "";
-  const title = `${name}: ${describeCall(record.toolName, record.args)}${what}`;
+  const { record, name, at } = output;
+  const what = params.args ? `, arguments${at ? ` ${at}` : ""}` : record.isError ? ", error" : "";
+  const title = `${name}: ${describeCall(record.toolName, record.args)}${what}${changes(output)}`;
   if (params.pattern !== undefined) return [text(await matches(output, title, params.pattern, signal))];
   const page = pageOf(output.text, { offset: params.offset, limit: params.limit, share });
   const range = `characters ${grouped(page.start)} to ${grouped(page.end)} of ${grouped(page.total)}`;
@@ -92,12 +135,17 @@ async function answer(
   ];
 }
 
-/** The arguments in the place of the output: the one long string by itself, or all of them as JSON. */
-function withArguments(found: RecoveredOutput): RecoveredOutput {
-  const strings = condensedStrings(found.args, SHORTEST_CONDENSED);
+/**
+ * The arguments in the place of the output: each long string as the text that it is, behind the others as JSON. One long
+ * string stands by itself.
+ */
+function argumentTexts(found: RecoveredOutput): Answerable[] {
+  const strings = longArguments(found.args, SHORTEST_CONDENSED);
+  const bare = { ...found, images: [], others: [], note: undefined };
   const [only] = strings;
-  const text = strings.length === 1 && only !== undefined ? only : JSON.stringify(found.args, null, 2);
-  return { ...found, text, images: [], others: [], note: undefined };
+  if (strings.length === 1 && only) return [{ ...bare, text: only.text }];
+  const others = { ...bare, text: shortArguments(found.args, SHORTEST_CONDENSED) };
+  return [others, ...strings.map((string) => ({ ...bare, ...string }))];
 }
 
 async function matches(
@@ -106,8 +154,14 @@ async function matches(
   pattern: string,
   signal: AbortSignal | undefined,
 ): Promise<string> {
-  const { body, count, shown, asText } = await matchesOf(output.text, pattern, signal);
   const total = `${grouped(output.text.length)} characters in all`;
+  let found: Matches;
+  try {
+    found = await matchesOf(output.text, pattern, signal);
+  } catch (error) {
+    return `[${title}; ${total}; ${reasonOf(error)}]`;
+  }
+  const { body, count, shown, asText } = found;
   const cut = shown < count ? `, the first ${grouped(shown)} shown` : "";
   const header = `[${title}; ${total}; lines that match ${pattern}${asText ? ", taken as plain text" : ""}: ${grouped(count)}${cut}]`;
   return body ? `${header}\n${body}` : header;

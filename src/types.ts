@@ -60,6 +60,8 @@ export interface ToolCallRecord {
   /** Length of that text in bytes of UTF-8, and its number of lines. */
   spillBytes?: number;
   spillLines?: number;
+  /** Bytes of its longest line; absent in records of earlier releases. */
+  spillLongestLine?: number;
   /** Head of a spilled text, at most `spillPreviewBytes` bytes; part of the stub. */
   resultPreview?: string;
 }

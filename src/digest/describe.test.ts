@@ -28,6 +28,16 @@ describe("describeCall", () => {
     ["fetch", { depth: 2, url: "https://a.b/c", body: "x".repeat(500) }, "fetch https://a.b/c depth=2"],
     ["web_search", { query: "rust async", mode: "fast" }, 'web_search "rust async" mode="fast"'],
     ["mcp", { nested: { path: "x" }, list: [1], nothing: null }, "mcp"],
+    ["Read", { file_path: "src/app.ts", limit: 30 }, "Read src/app.ts:1-30"],
+    ["read", { absolutePath: "/src/app.ts", Offset: 3, Limit: 2 }, "read /src/app.ts:3-4"],
+    ["web_search", { Queries: ["rust async", "tokio"] }, 'web_search "rust async" (1 of 2)'],
+    ["batch_get", { requests: [{ id: 7, url: "https://a.b/c" }, {}] }, 'batch_get "https://a.b/c" (1 of 2)'],
+    ["bash", { command: ["bash", "-lc", "npm test"] }, "bash npm test"],
+    [
+      "mcp__issue-tracker-of-the-company__search_issues",
+      { Query: "tax" },
+      '…e-tracker-of-the-company__search_issues "tax"',
+    ],
     ["", {}, "tool"],
   ];
   for (const [tool, args, text] of cases) {

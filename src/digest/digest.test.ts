@@ -269,12 +269,14 @@ describe("grep, find, ls", () => {
 });
 
 describe("edit and write", () => {
-  test("short arguments stay in the call: nothing to add", () => {
+  test("a short edit says what it changed, since a compressed chain leaves its call out; a short file stays in the call", () => {
     const edits = [{ oldText: "a", newText: "b" }];
-    expect(digestCall(call("edit", { path: "a.ts", edits }, "Successfully replaced 1 block(s) in a.ts."))).toBe("");
+    expect(digestCall(call("edit", { path: "a.ts", edits }, "Successfully replaced 1 block(s) in a.ts."))).toBe(
+      '"a" → "b"',
+    );
     expect(digestCall(call("write", { path: "a.ts", content: "x" }, "Successfully wrote to a.ts"))).toBe("");
     const path = `/home/dev/${"folder/".repeat(20)}a.ts`;
-    expect(digestCall(call("edit", { path, edits }, `Successfully replaced 1 block(s) in ${path}.`))).toBe("");
+    expect(digestCall(call("write", { path, content: "x" }, `Successfully wrote to ${path}.`))).toBe("");
   });
 
   test("an answer that tells more than that it is done is digested", () => {
@@ -289,10 +291,10 @@ describe("edit and write", () => {
       { oldText: "last();", newText: "" },
     ];
     expect(digestCall(call("edit", { path: "a.ts", edits }, "Successfully replaced 2 block(s) in a.ts."))).toBe(
-      '153 → 102 lines: "const a = 1;" → "const a = 2;"\n1 → 1 line: "last();" → ""',
+      '152 → 101 lines: "const a = 1;" → "const a = 2;"\n1 → 0 lines: removed "last();"',
     );
     const legacy = { path: "a.ts", oldText: "b\n".repeat(200), newText: "c\n".repeat(200) };
-    expect(digestCall(call("edit", legacy, "Successfully replaced text in a.ts."))).toBe('201 → 201 lines: "b" → "c"');
+    expect(digestCall(call("edit", legacy, "Successfully replaced text in a.ts."))).toBe('"b" → "c"');
   });
 
   test("many edits: the first ones and how many more", () => {

@@ -16,9 +16,16 @@ const SUSPICIOUS =
 const NEGATED =
   /\b(?:0|no|zero|without)\s(?:[a-z]{1,12}\s)?(?:errors?|fail[a-z]*|warnings?|problems?|vulnerabilit[a-z]*|conflicts?)\b|\b(?:errors?|fail[a-z]*|warnings?|# fail)["']?\s?[:= ]\s?(?:0|false|null|none)\b/gi;
 const PASSED = /^\s*(?:[✓✔√]|ok\b|pass(?:ed)?\b|\(pass\))/i;
-/** Source code that handles errors, and npm's own epilogue to a script that has failed already. */
+const PASSED_BEHIND = /\.{3} ok$|\bPASSED(?:\s{1,40}\[\s{0,3}\d{1,3}%\])?$/;
+/** Source code that handles errors. */
 const QUOTING =
-  /^\s*(?:\d+\s*[│|:]\s*)?(?:(?:throw|import|export|const|let|var|return|if|else|function|async|await|case|try)\b|\}?\s*catch\b|\/\/|\/\*|\*\s|npm (?:error|ERR!) )|[{;]\s?(?:throw|const|let|var|return|if|function)\b|=>\s?\{/;
+  /^\s*(?:\d+\s*[│|:]\s*)?(?:(?:throw|import|export|const|let|var|return|if|else|function|async|await|case|try)\b|\}?\s*catch\b|\/\/|\/\*|\*\s)|[{;]\s?(?:throw|const|let|var|return|if|function)\b|=>\s?\{/;
+/** What npm prints before each line, and what it says of a script that has failed already. */
+const NPM = /^\s{0,8}npm (?:error|ERR!) ?/;
+const NPM_EPILOGUE =
+  /^(?:code (?:\d|ELIFECYCLE)|errno\b|path\b|workspace\b|location\b|command\b|syscall\b|Lifecycle\b|Exit status\b|Failed at the\b|This is probably\b|in workspace\b|signal\b|A complete log|\S{1,200}: `|\s*$)/;
+const NPM_CAUSE =
+  /^(?:code E[A-Z0-9]{2,}|\d{3} |ERESOLVE|notarget|enoent|Missing script|No matching version|network|engine)/i;
 const STRONG =
   /(?<![a-z/.-])(?:errors?|fatal|panic(?:ked)?|exceptions?|traceback|fail(?:ed|ures?|s|ing)?|not ok|assert(?:ion)?(?:error)?|abort(?:ed)?|segmentation fault|uncaught|unhandled|cannot|can't|could not|couldn't|unable to|no such|permission denied|access denied|command not found|module not found|connection refused|timed out|out of memory|killed|rejected|undefined reference|unresolved|conflict)(?![a-z]|[./-]\w)|err!/i;
 /** `TypeError`, `IOException`, `ENOENT`; the marks with which test runners and linters begin a line. */
@@ -26,10 +33,28 @@ const STRONG_SHAPE = /[a-z](?:Error|Exception)\b|\bE[A-Z]{4,12}\b(?!_)|^\s*[✗�
 
 /** 2: tells of an error; 1: may do, or is a warning; 0: does not. `line` should have at most a few hundred characters. */
 export function gradeLine(line: string): 0 | 1 | 2 {
-  if (!SUSPICIOUS.test(line) || PASSED.test(line)) return 0;
+  if (!SUSPICIOUS.test(line) || hasPassed(line)) return 0;
+  if (NPM.test(line)) return gradeNpm(line.replace(NPM, ""));
   const rest = line.replace(NEGATED, " ");
   if (!SUSPICIOUS.test(rest)) return 0;
   return !QUOTING.test(rest) && (STRONG.test(rest) || STRONG_SHAPE.test(rest)) ? 2 : 1;
+}
+
+/** npm prefixes all that it says of a failure: the cause, and much that tells nothing. */
+function gradeNpm(words: string): 0 | 1 | 2 {
+  if (NPM_EPILOGUE.test(words)) return 0;
+  if (NPM_CAUSE.test(words)) return 2;
+  return STRONG.test(words) || STRONG_SHAPE.test(words) ? 2 : 1;
+}
+
+/** The line names a test that has passed, whatever its name says. */
+export function hasPassed(line: string): boolean {
+  return PASSED.test(line) || PASSED_BEHIND.test(line.trimEnd());
+}
+
+/** A line of a program that is quoted around an error. */
+export function isSourceLine(line: string): boolean {
+  return QUOTING.test(line) || /^\s*>?\s*\d{1,6}\s*[│|]/.test(line);
 }
 
 /** The first error of its kind in a text. */
@@ -93,7 +118,7 @@ function kindOf(words: string): string {
 
 /** What test runners, compilers and package managers end with. */
 const SUMMARY =
-  /\b\d+ (?:tests? )?(?:passed|passing|pass|failed|failing|fail|skipped|errors?|warnings?|problems?|vulnerabilities)\b|^\s*(?:Tests?|Test Suites|Test Files|Suites|Ran|Found|Checked)\b.{0,80}\d|^# (?:tests|pass|fail) \d|^test result:|^BUILD (?:SUCCESS|FAIL)|\bfiles? changed\b|^(?:added|removed|changed|updated) \d/i;
+  /\b\d+ (?:tests? )?(?:passed|passing|pass|failed|failing|fail|skipped|errors?|warnings?|problems?|vulnerabilities)\b|^\s*(?:Tests?(?![/.])|Test Suites|Test Files|Suites|Ran|Found|Checked)\b.{0,80}\d|^# (?:tests|pass|fail) \d|^test result:|^BUILD (?:SUCCESS|FAIL)|\bfiles? changed\b|^(?:added|removed|changed|updated) \d/i;
 
 /** Indexes of the lines that sum up a run of tests or the like; at most `max`, the last ones, repeats left out. */
 export function findSummaries(lines: readonly string[], max: number): number[] {

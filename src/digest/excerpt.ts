@@ -2,6 +2,7 @@
 
 import { cut, hasWords, oneLine, sliceText, wellFormed } from "../text/text.js";
 import { type FoundError, findErrors, findSummaries, isStackFrame, placeBeside } from "./errors.js";
+import { findFailedTests } from "./failures.js";
 import { MAX_LINE, type Room } from "./room.js";
 
 /** Lines that are wanted from each end of a text. */
@@ -12,6 +13,9 @@ export interface Ends {
 
 /** A line is rather left out than cut shorter than this. */
 const MIN_WIDTH = 60;
+
+/** Tests that are shown with what they failed by. */
+const MAX_FAILED_TESTS = 4;
 
 /** Lines gathered in order of importance and given back in order of appearance, as far as there is room. */
 class Excerpt {
@@ -57,6 +61,12 @@ export function excerpt(lines: readonly string[], room: Room, ends: Ends, firstL
     result.add(error.line, error.column, error.text, `${place ? ` @ ${wellFormed(place)}` : ""}${alike}`);
   };
   const width = widthFor(room, ends, lines.length);
+  const failures = findFailedTests(lines);
+  for (const { line, assertion } of failures.slice(0, MAX_FAILED_TESTS)) {
+    result.add(line, 0, oneLine(lines[line] ?? "", width));
+    const place = assertion && placeBeside(lines, assertion.line);
+    if (assertion) result.add(assertion.line, 0, assertion.text, place ? ` @ ${wellFormed(place)}` : "");
+  }
   chosen.slice(0, 3).forEach(addError);
   for (const index of summaries) result.add(index, 0, oneLine(lines[index] ?? "", width));
   addTail(result, lines, Math.min(1, ends.tail), width);

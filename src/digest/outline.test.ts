@@ -30,11 +30,11 @@ export type Kind = "a" | "b";
 export * from "../summary/other.js";
 `;
     expect(lines("src/app.ts", text)).toEqual([
-      "L3 export function createApp(opts: Options): App",
+      "L3 export function createApp(opts: Options): App { doThing(() => { if (x) { } }",
       "L8 const local = (1 + 2) * 3;",
       "L9 export class Foo extends Bar",
-      "L11 constructor(x: number)",
-      "L13 async start(): Promise<void>",
+      "L11 constructor(x: number) { }",
+      "L13 async start(): Promise<void> { }",
       "L15 private stop(",
       'L17 export type Kind = "a" | "b";',
       'L18 export * from "../summary/other.js";',
@@ -45,12 +45,17 @@ export * from "../summary/other.js";
     [
       "a.py",
       "import os\nLIMIT = 3\nclass Foo(Base):\n    def run(self, x):\n        pass\nasync def main() -> None:\n    pass\n",
-      ["L2 LIMIT = 3", "L3 class Foo(Base)", "L4 def run(self, x)", "L6 async def main() -> None"],
+      [
+        "L2 LIMIT = 3",
+        "L3 class Foo(Base): def run(self, x): pass",
+        "L4 def run(self, x): pass",
+        "L6 async def main() -> None: pass",
+      ],
     ],
     [
       "a.go",
       "package a\nfunc New(x int) *T {\n}\nfunc (t *T) Close() error {\n}\ntype T struct {\n",
-      ["L2 func New(x int) *T", "L4 func (t *T) Close() error", "L6 type T struct"],
+      ["L2 func New(x int) *T { }", "L4 func (t *T) Close() error { }", "L6 type T struct"],
     ],
     [
       "a.rs",
@@ -60,7 +65,7 @@ export * from "../summary/other.js";
     [
       "A.java",
       "package a;\npublic final class A {\n    private int x;\n    public static int size(List<String> a) {\n        return foo(a);\n    }\n}\n",
-      ["L2 public final class A", "L4 public static int size(List<String> a)"],
+      ["L2 public final class A", "L4 public static int size(List<String> a) { return foo(a); }"],
     ],
     [
       "a.c",
@@ -119,7 +124,7 @@ describe("room", () => {
 describe("other files", () => {
   test("JSON: keys and values in brief; an array: its length and first element", () => {
     expect(lines("package.json", '{"name":"pi","deps":{"a":1,"b":2},"files":["x"],"private":true,"n":null}')).toEqual([
-      'JSON object: name "pi", deps {2}, files [1], private true, n null',
+      'JSON object: name "pi", deps {a, b}, files [1], private true, n null',
     ]);
     expect(lines("a.json", '[{"id":1},{"id":2}]')).toEqual(["JSON array of 2, first: id 1"]);
     expect(lines("a.json", "[1, 2, 3]")).toEqual(["JSON array of 3: 1, 2, 3"]);

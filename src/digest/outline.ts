@@ -1,24 +1,12 @@
 /** Outlines of files: what a text defines and on which line, by the kind of file that its path names. */
 
 import { oneLine } from "../text/text.js";
+import { type Entry, entriesOf, LOOKED_AT, shortFunction, tellSizes } from "./definitions.js";
 import { endsOf, excerpt } from "./excerpt.js";
-import { JSON_KEYS, type Language, languageOf, RANKS, type Rank } from "./languages.js";
-import { charsOf, packNames, type Room, roomAfter } from "./room.js";
-import { jsonShape } from "./shapes.js";
-
-/** Only this much of a line is looked at. */
-const LOOKED_AT = 240;
-
-interface Entry {
-  line: number;
-  rank: Rank;
-  /** The line up to its body. */
-  long: string;
-  /** Line number, and the keyword where it tells something: goes before the name. */
-  label: string;
-  /** The name, with brackets after a function's. */
-  name: string;
-}
+import { jsonShape } from "./json.js";
+import { JSON_KEYS, type Language, languageOf, RANKS } from "./languages.js";
+import { countLines } from "./result.js";
+import { charsOf, MAX_LINE, packNames, type Room, roomAfter } from "./room.js";
 
 /**
  * What a file's text defines, with line numbers (`firstLine` is the number of its first line). Definitions are written
@@ -34,7 +22,8 @@ export function outline(path: string, text: string, room: Room, firstLine = 1): 
   const entries = language ? entriesOf(lines, language, firstLine) : [];
   if (/\.(?:log|out|txt)$/i.test(path)) return excerpt(lines, room, { head: 3, tail: 3 }, firstLine);
   if (entries.length === 0) return endsOf(lines, room, { head: 3, tail: 3 }, firstLine);
-  const result = fit(entries, language?.headings, room);
+  if (language && !language.headings) tellSizes(entries, language, firstLine + countLines(text));
+  const result = fit(entries, language?.headings, room, (entry) => shortFunction(lines, entry.line - firstLine));
   const rest = roomAfter(room, result);
   const left = { ...rest, lines: Math.min(3, rest.lines) };
   if (left.lines < 1 || left.chars < 60) return result;
@@ -65,60 +54,65 @@ function todos(lines: readonly string[], room: Room, firstLine: number): string[
   return found;
 }
 
-function entriesOf(lines: readonly string[], language: Language, firstLine: number): Entry[] {
-  const entries: Entry[] = [];
-  let fenced = false;
-  lines.forEach((whole, index) => {
-    const line = whole.slice(0, LOOKED_AT).trimEnd();
-    if (line === "") return;
-    if (language.fence?.test(line)) fenced = !fenced;
-    if (fenced) return;
-    for (const [pattern, rank] of language.rules) {
-      const match = pattern.exec(line);
-      if (!match) continue;
-      entries.push(entryOf(match, line, firstLine + index, rank));
-      return;
-    }
-  });
-  return entries;
-}
-
-/** Keywords that go without saying next to a name. */
-const PLAIN_KINDS = /^(?:function\*?|const|let|var)$/;
-
-function entryOf(match: RegExpExecArray, line: string, number: number, rank: Rank): Entry {
-  const { kind, name, call } = match.groups ?? {};
-  const label = `L${number} `;
-  const plain = kind === undefined || PLAIN_KINDS.test(kind);
-  // A bracket after a variable's name opens a function or just an expression.
-  const callable = call !== undefined && (!call.includes("=") || /=>|\($/.test(line));
-  const signature = line.replace(/\s*(?:\{|=>\s*\{?|=|:)\s*$/, "");
-  return {
-    line: number,
-    rank,
-    long: label + oneLine(signature, 110),
-    label: plain ? label : `${label}${kind} `,
-    name: oneLine(name ?? line, 60) + (plain && callable ? "()" : ""),
-  };
-}
-
 /** The fullest form that has room: every line written out, else names packed, the most telling ranks first. */
-function fit(entries: readonly Entry[], headings: Language["headings"], room: Room): string[] {
+function fit(
+  entries: readonly Entry[],
+  headings: Language["headings"],
+  room: Room,
+  bodyOf: (entry: Entry) => string | undefined,
+): string[] {
   const written = entries.map((entry) => entry.long);
-  if (written.length <= room.lines && charsOf(written) <= room.chars) return written;
+  if (written.length <= room.lines && charsOf(written) <= room.chars) {
+    return headings ? withBodies(entries, written, room, bodyOf) : written;
+  }
   if (!headings) {
     const packed = packNames(namesOf(entries), "", room);
     if (packed.hidden === 0) return packed.lines;
   }
+  const full = packRanks(entries, headings, room, fullNamesOf);
+  return full.hidden === 0 ? full.lines : packRanks(entries, headings, room, namesOf).lines;
+}
+
+function packRanks(
+  entries: readonly Entry[],
+  headings: Language["headings"],
+  room: Room,
+  name: (entries: readonly Entry[]) => string[],
+): { lines: string[]; hidden: number } {
   const lines: string[] = [];
+  let hidden = 0;
   for (const rank of RANKS) {
-    const names = namesOf(entries.filter((entry) => entry.rank === rank));
-    const heading = headings ? `${headings[rank]}: ` : "";
-    lines.push(...packNames(names, heading, roomAfter(room, lines)).lines);
+    const names = name(entries.filter((entry) => entry.rank === rank));
+    const packed = packNames(names, headings ? `${headings[rank]}: ` : "", roomAfter(room, lines));
+    lines.push(...packed.lines);
+    hidden += packed.hidden;
   }
-  return lines;
+  return { lines, hidden };
+}
+
+/** Short functions are written out in the room that the definitions leave. */
+function withBodies(
+  entries: readonly Entry[],
+  written: readonly string[],
+  room: Room,
+  bodyOf: (entry: Entry) => string | undefined,
+): string[] {
+  let left = room.chars - charsOf(written);
+  return entries.map((entry, i) => {
+    const line = written[i] ?? "";
+    const body = bodyOf(entry);
+    const whole = body === undefined ? line : `L${entry.line} ${oneLine(body, MAX_LINE)}`;
+    const isWhole = body !== undefined && body.length < MAX_LINE - 10;
+    if (!isWhole || whole.length > MAX_LINE || whole.length - line.length > left) return line;
+    left -= Math.max(0, whole.length - line.length);
+    return whole;
+  });
 }
 
 function namesOf(entries: readonly Entry[]): string[] {
   return entries.map((entry) => entry.label + entry.name);
+}
+
+function fullNamesOf(entries: readonly Entry[]): string[] {
+  return entries.map((entry) => entry.label + entry.full);
 }

@@ -1,8 +1,28 @@
 /** The frame that pi's built-in tools put around their output: continuation notices and exit statuses. */
 
+/** Tools by what they do, whatever the agent calls them; names in lower case without separators. */
+const KINDS: readonly (readonly [kind: ToolKind, names: string])[] = [
+  ["shell", "bash powershell shell runcommand execcommand executecommand runterminalcmd localshell terminal"],
+  ["read", "read readfile view viewfile"],
+  ["edit", "edit multiedit editfile replacefilecontent strreplace searchreplace applypatch"],
+  ["write", "write writefile createfile writetofile"],
+  ["grep", "grep grepsearch searchfilecontent"],
+  ["find", "find glob filesearch findbyname"],
+  ["ls", "ls listdir listdirectory listfiles"],
+];
+
+/** What a tool does with files, or that it runs a command. */
+export type ToolKind = "shell" | "read" | "edit" | "write" | "grep" | "find" | "ls";
+
+/** The kind of a tool; `undefined` for one that is not known. */
+export function toolKind(toolName: string): ToolKind | undefined {
+  const name = toolName.slice(0, 60).replace(/[_-]/g, "").toLowerCase();
+  return KINDS.find(([, names]) => names.split(" ").includes(name))?.[0];
+}
+
 /** Tools that run a command and report as pi's `bash` does. */
 export function isShell(toolName: string): boolean {
-  return toolName === "bash" || toolName === "powershell";
+  return toolKind(toolName) === "shell";
 }
 
 /** A result's text, taken apart. */

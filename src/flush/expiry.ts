@@ -5,6 +5,7 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
+import { refsIn } from "../digest/arguments.js";
 import { describeCall } from "../digest/describe.js";
 import { argumentSavings } from "../render/arguments.js";
 import { contentChars, isAssistant, isToolResult, lastAnswerIndex, resultKeysIn } from "../transcript/messages.js";
@@ -116,5 +117,5 @@ function describeAsk(args: Record<string, unknown>): string {
 }
 
 function asked({ toolCallIds }: Record<string, unknown>): string[] {
-  return Array.isArray(toolCallIds) ? toolCallIds.filter((ref) => typeof ref === "string") : [];
+  return refsIn(toolCallIds);
 }

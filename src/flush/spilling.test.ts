@@ -98,6 +98,7 @@ describe("a result that is written", () => {
         spillPath: path,
         spillBytes: Buffer.byteLength(TEXT),
         spillLines: LINES.length,
+        spillLongestLine: Math.max(...LINES.map((line) => Buffer.byteLength(line))),
         resultPreview: headPreview(TEXT, 2_048),
       },
     ]);

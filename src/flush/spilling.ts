@@ -56,11 +56,17 @@ function spillOne(batch: CapturedBatch, call: CapturedToolCall, deps: SpillDeps)
       spillPath: written.path,
       spillBytes: written.bytes,
       spillLines: written.lines,
+      spillLongestLine: longestLine(call.resultText),
       resultPreview: headPreview(call.resultText, Math.min(config.spillPreviewBytes, halfOf(call.resultText))),
     },
   };
   indexer.addBatches([{ turnIndex: batch.turnIndex, timestamp: batch.timestamp, members: [member] }], append);
   return undefined;
+}
+
+/** Bytes of the longest line. */
+function longestLine(text: string): number {
+  return text.split("\n").reduce((longest, line) => Math.max(longest, Buffer.byteLength(line)), 0);
 }
 
 /** A preview of more than half the text would make a stub that is not worth its while, and the result would stay whole. */

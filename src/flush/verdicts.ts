@@ -3,7 +3,7 @@ import { contentHash } from "../capture/duplicates.js";
 import { describeOutcome } from "../digest/describe.js";
 import type { BatchMember, BatchSummaryText, ToolCallIndexer } from "../indexer.js";
 import { callArgumentSavings } from "../render/arguments.js";
-import { callStub, duplicateStub, isWorthwhile } from "../render/stub.js";
+import { callStub, duplicateStub, isWorthSummarizing, isWorthwhile } from "../render/stub.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import { type BatchSummary, digestSummary } from "../summarizer.js";
 import { cleanSummary } from "../text/clean.js";
@@ -134,7 +134,7 @@ export function judge(item: Omit<PreparedBatch, "verdict">, made: BatchSummary |
   const summary = cleaned(made);
   const { whole } = summary;
   const fits = (member: BatchMember, text: string) =>
-    isWorthwhile(sizeWith(member, { text }), contentChars(member.call.content));
+    isWorthSummarizing(sizeWith(member, { text }), contentChars(member.call.content));
   const texts = summary.texts?.map((text, i) => withTagged(text, item.members[i], config));
   if (texts) {
     const content: BatchSummaryText = { kind: "split", whole, texts };
@@ -158,6 +158,27 @@ function cleaned(summary: BatchSummary): BatchSummary {
 function withTagged(text: string, member: BatchMember | undefined, { protectTags }: SizeConfig): string {
   const tagged = protectTags && member ? taggedText(member.call.resultText) : "";
   return tagged ? [text, tagged].filter(Boolean).join("\n") : text;
+}
+
+/** The summary with a line before each part that its file has been changed since, in the words of `changesOf`. */
+export function withChanges(
+  content: BatchSummaryText,
+  members: readonly BatchMember[],
+  changesOf: (key: string) => string | undefined,
+  refOf: (key: string) => string | undefined,
+): BatchSummaryText {
+  const notes = members.map(({ call }) => changesOf(call.occurrenceKey));
+  if (notes.every((note) => note === undefined)) return content;
+  if (content.kind === "split") {
+    const texts = content.texts.map((text, i) =>
+      [notes[i] && `Outdated: ${notes[i]}.`, text].filter(Boolean).join("\n"),
+    );
+    return { ...content, texts };
+  }
+  const lines = members.flatMap(({ call }, i) =>
+    notes[i] ? [`${refOf(call.occurrenceKey) ?? call.toolName} is outdated: ${notes[i]}.`] : [],
+  );
+  return { ...content, whole: [...lines, content.whole].join("\n") };
 }
 
 /** A call's share of its batch's summary. */

@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { PROPERTY_RUNS } from "../../test/support/property-runs.js";
-import { argumentMarker, argumentSavings, condenseArguments, condensedStrings, markerRefs } from "./arguments.js";
+import {
+  argumentMarker,
+  argumentSavings,
+  condenseArguments,
+  longArguments,
+  markerRefs,
+  shortArguments,
+} from "./arguments.js";
 
 const OPTIONS = { ref: "t12", minStringChars: 400 };
 const LONG = "x".repeat(1_000);
@@ -164,12 +171,22 @@ describe("argumentSavings", () => {
   });
 });
 
-describe("condensedStrings", () => {
-  test("gives the originals of the markers in order", () => {
+describe("longArguments", () => {
+  test("gives the originals of the markers in order, and where they stand", () => {
     const args = { path: "a.ts", edits: [{ oldText: `1${LONG}`, newText: "short" }, { newText: `2${LONG}` }] };
-    expect(condensedStrings(args, 400)).toEqual([`1${LONG}`, `2${LONG}`]);
-    expect(condensedStrings({ content: "x".repeat(150) }, 100)).toEqual(["x".repeat(150)]);
-    expect(condensedStrings({ path: LONG }, 400)).toEqual([]);
+    expect(longArguments(args, 400)).toEqual([
+      { at: "edits[0].oldText", text: `1${LONG}` },
+      { at: "edits[1].newText", text: `2${LONG}` },
+    ]);
+    expect(longArguments({ content: "x".repeat(150) }, 100)).toEqual([{ at: "content", text: "x".repeat(150) }]);
+    expect(longArguments({ path: LONG }, 400)).toEqual([]);
+    expect(JSON.parse(shortArguments(args, 400))).toEqual({
+      path: "a.ts",
+      edits: [
+        { oldText: `(${LONG.length + 1} characters)`, newText: "short" },
+        { newText: `(${LONG.length + 1} characters)` },
+      ],
+    });
   });
 });
 

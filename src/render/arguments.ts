@@ -65,13 +65,28 @@ export function callArgumentSavings(
   return enabled ? argumentSavings(args, isError ? purgeErrors.minArgChars : condenseArgs.minStringChars) : 0;
 }
 
+/** A string that condensing replaces, and where in the arguments it stands: `edits[0].oldText`. */
+export interface LongArgument {
+  at: string;
+  text: string;
+}
+
 /** The strings of the arguments that condensing replaces, in order. */
-export function condensedStrings(args: unknown, minStringChars: number): string[] {
-  const strings: string[] = [];
-  eachString(args, undefined, (text, key) => {
-    if (replace(text, key, { ref: "t1", minStringChars }) !== text) strings.push(text);
+export function longArguments(args: unknown, minStringChars: number): LongArgument[] {
+  const found: LongArgument[] = [];
+  eachString(args, undefined, (text, key, at) => {
+    if (replace(text, key, { ref: "t1", minStringChars }) !== text) found.push({ at, text });
   });
-  return strings;
+  return found;
+}
+
+/** The arguments as JSON, with their size in the place of each long string. */
+export function shortArguments(args: unknown, minStringChars: number): string {
+  const short = (key: string, value: unknown) => {
+    if (typeof value !== "string" || replace(value, key, { ref: "t1", minStringChars }) === value) return value;
+    return `(${value.length} characters)`;
+  };
+  return JSON.stringify(args, short, 2);
 }
 
 /** Refs of the markers in any string of a value. */
@@ -110,11 +125,12 @@ function head(text: string): string {
 function eachString(
   value: unknown,
   key: string | undefined,
-  visit: (text: string, key: string | undefined) => void,
+  visit: (text: string, key: string | undefined, at: string) => void,
+  at = "",
 ): void {
-  if (typeof value === "string") visit(value, key);
-  else if (Array.isArray(value)) for (const item of value) eachString(item, key, visit);
+  if (typeof value === "string") visit(value, key, at);
+  else if (Array.isArray(value)) for (const [i, item] of value.entries()) eachString(item, key, visit, `${at}[${i}]`);
   else if (typeof value === "object" && value !== null) {
-    for (const [name, item] of Object.entries(value)) eachString(item, name, visit);
+    for (const [name, item] of Object.entries(value)) eachString(item, name, visit, at === "" ? name : `${at}.${name}`);
   }
 }

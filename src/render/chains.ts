@@ -1,9 +1,10 @@
 /** What stands in a compressed chain: a line for each of its calls, and their summaries while the chain is young. */
 import { buildChainBody, type ChainCall } from "../chain-compressor.js";
 import type { ChainLevel, RenderedChain } from "../chain-range-prune.js";
-import { describeOutcome } from "../digest/describe.js";
+import { describeCall, describeOutcome } from "../digest/describe.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { OriginalResult } from "../session/originals.js";
+import { cut } from "../text/text.js";
 import { countImages, extractToolResultText } from "../transcript/messages.js";
 import { taggedText, withoutTagged } from "../transcript/tags.js";
 import type { ChainCompressionEntry } from "../types.js";
@@ -71,7 +72,13 @@ function callOf(key: string, state: CommittedState, findOriginal: FindOriginal):
     const { shortId, record } = call;
     const summary = state.summaries.get(key)?.text ?? "";
     const kept = taggedText(record.resultText) || taggedText(summary);
-    return { ref: shortId, line: describeRecord(record), summary: withoutTagged(summary), kept };
+    return {
+      ref: shortId,
+      line: describeRecord(record),
+      shortLine: shortLine(record),
+      summary: withoutTagged(summary),
+      kept,
+    };
   }
   const duplicate = state.duplicates.get(key);
   if (duplicate) {
@@ -85,6 +92,17 @@ function callOf(key: string, state: CommittedState, findOriginal: FindOriginal):
   const original = findOriginal(key);
   if (!original) return { ref: key, line: "output no longer known", summary: "" };
   return { ref: original.message.toolCallId, line: describeRecord(recordOf(original)), summary: "" };
+}
+
+/** Characters of a terse line that its ref and its outcome leave to the call, at least. */
+const MIN_SHORT_CALL = 24;
+/** A terse line has 70 characters, of which a long ref takes 10. */
+const SHORT_LINE = 60;
+
+/** Call and outcome without the size: of a long call the end of its path stays, and what came of it. */
+function shortLine(record: StubSubject["record"]): string {
+  const outcome = cut(record.outcome ?? (record.isError ? "error" : "ok"), SHORT_LINE - MIN_SHORT_CALL - 2);
+  return `${describeCall(record.toolName, record.args, SHORT_LINE - outcome.length - 2)}, ${outcome}`;
 }
 
 function recordOf({ message, args }: OriginalResult): StubSubject["record"] {

@@ -71,7 +71,7 @@ describe("buildRenderPlan", () => {
     const plan = planOf(summary("what it said", "t1", "c1@2"), index(one), FRONTIER);
     const text = callStub({ shortId: "t1", record: one }, { text: "what it said" });
     expect(plan.isEmpty).toBe(false);
-    expect(plan.replacements.get("c1@2")).toEqual({ occurrenceKey: "c1@2", text, eager: false });
+    expect(plan.replacements.get("c1@2")).toEqual({ occurrenceKey: "c1@2", text, eager: false, savedArguments: 0 });
     expect(plan.replacements.get("c1@3")).toBeUndefined();
     expect(plan.replacements.get("c1")).toBeUndefined();
     expect(plan.totals()).toEqual({ count: 1, raw: 3000, kept: text.length });

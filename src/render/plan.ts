@@ -3,11 +3,12 @@
  * message when it is first met, since most of a long session stands in compressed chains and never is.
  */
 import type { RenderedChain } from "../chain-range-prune.js";
+import { changesFiles } from "../digest/edits.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { ContextPruneConfig, ToolCallRecord } from "../types.js";
-import type { ArgumentOptions } from "./arguments.js";
+import { type ArgumentOptions, argumentSavings } from "./arguments.js";
 import { type FindOriginal, renderChains } from "./chains.js";
-import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.js";
+import { callStub, duplicateStub, isWorthwhile, MIN_RESULT_CHARS, recordChars, spillStub } from "./stub.js";
 
 /** Finds the blob of a spilled record where it is now. */
 export type LocateBlob = (record: ToolCallRecord) => string | undefined;
@@ -18,6 +19,8 @@ export interface Replacement {
   text: string;
   /** Holds although the model has not answered the result: it would be too big to be sent. */
   eager: boolean;
+  /** Characters that the call's arguments get shorter by: what they said of a change stands in the text instead. */
+  savedArguments: number;
 }
 
 /** Replacements by occurrence key. */
@@ -63,7 +66,7 @@ export interface PlanOptions {
 
 /** Builds the plan of an epoch. */
 export function buildRenderPlan(state: CommittedState, options: PlanOptions): RenderPlan {
-  const replacements = new StubbedResults(state, options.locateBlob);
+  const replacements = new StubbedResults(state, options);
   return {
     replacements,
     isEmpty: state.calls.size + state.duplicates.size + state.pointers.size === 0,
@@ -86,7 +89,7 @@ class StubbedResults implements Replacements {
 
   constructor(
     private readonly state: CommittedState,
-    private readonly locateBlob: LocateBlob,
+    private readonly options: PlanOptions,
   ) {}
 
   get(key: string): Replacement | undefined {
@@ -94,14 +97,25 @@ class StubbedResults implements Replacements {
     const { calls, duplicates, pointers } = this.state;
     if (!calls.has(key) && !duplicates.has(key) && !pointers.has(key)) return undefined;
     const { text, raw, eager } = this.textFor(key);
+    const savedArguments = this.savedArguments(key);
     const replacement =
-      text !== undefined && isWorthwhile(text.length, raw) ? { occurrenceKey: key, text, eager } : undefined;
+      text !== undefined && isWorthwhile(text.length, raw + savedArguments * 0.25)
+        ? { occurrenceKey: key, text, eager, savedArguments }
+        : undefined;
     this.made.set(key, replacement);
     return replacement;
   }
 
   has(key: string): boolean {
     return this.get(key) !== undefined;
+  }
+
+  /** Of a call that changes files: its reply says nothing of the change, and its arguments will no longer. */
+  private savedArguments(key: string): number {
+    const { record } = this.state.calls.get(key) ?? {};
+    if (!record || record.isError || record.resultTimestamp === undefined || !changesFiles(record.args)) return 0;
+    const options = argumentOptions(key, this.state, this.options);
+    return options ? argumentSavings(record.args, options.minStringChars) : 0;
   }
 
   totals(): { count: number; raw: number; kept: number } {
@@ -130,13 +144,15 @@ class StubbedResults implements Replacements {
     if (call) {
       const { record } = call;
       const eager = record.spillPath !== undefined;
-      const text = eager ? spillStub(call, this.locateBlob(record)) : callStub(call, summaries.get(key));
-      return { text, raw: eager ? recordChars({ ...record, resultImages: 0 }) : recordChars(record), eager };
+      const raw = eager ? recordChars({ ...record, resultImages: 0 }) : recordChars(record);
+      if (!eager && raw + this.savedArguments(key) < MIN_RESULT_CHARS) return { text: undefined, raw, eager };
+      const text = eager ? spillStub(call, this.options.locateBlob(record)) : callStub(call, summaries.get(key));
+      return { text, raw, eager };
     }
     const duplicate = duplicates.get(key);
     if (!duplicate) return { text: undefined, raw: 0, eager: false };
     const { record } = duplicate.original;
-    const path = record.spillPath === undefined ? undefined : this.locateBlob(record);
+    const path = record.spillPath === undefined ? undefined : this.options.locateBlob(record);
     const { eager } = duplicate;
     const raw = recordChars(eager ? { ...record, resultImages: 0 } : record);
     return { text: duplicateStub(duplicate, path), raw, eager };

@@ -139,6 +139,22 @@ describe("spillStub", () => {
     }
   });
 
+  test.each<[string, Partial<ToolCallRecord>]>([
+    ["a line that read refuses", { spillLongestLine: 60_000 }],
+    ["one line, in a record that does not say how long it is", { spillBytes: 232_000, spillLines: 1 }],
+  ])("of %s names the way that works", (_what, change) => {
+    const { record: base } = spilled;
+    const stub = spillStub({ ...spilled, record: { ...base, ...change } }, "/sessions/s-blobs/c1.txt");
+    expect(stub).toContain("The whole output is in /sessions/s-blobs/c1.txt, with lines too long for read");
+    expect(stub).toContain("use context_tree_query t12 with a pattern");
+    expect(stub).not.toContain("offset/limit supported");
+    const repeat = duplicateStub(
+      { shortId: "t13", original: { ...spilled, record: { ...base, ...change } } },
+      "/b.txt",
+    );
+    expect(repeat).toContain("use context_tree_query t12 with a pattern");
+  });
+
   test("names the file where it is now, and none where it is gone", () => {
     expect(spillStub(spilled, "/moved/c1.txt")).not.toContain("/sessions/");
     const gone = spillStub(spilled, undefined);

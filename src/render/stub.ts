@@ -1,6 +1,7 @@
 /** The texts that stand in for condensed results. */
 
 import { describeCall } from "../digest/describe.js";
+import { changeSize, changesFiles } from "../digest/edits.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import type { IndexedCall } from "../session/index-calls.js";
 import type { DuplicateCall } from "../session/ledger.js";
@@ -14,6 +15,15 @@ const MAX_OUTCOME_CHARS = 50;
 /** A stub that saves less than a quarter costs the model more in detail than it saves in tokens. */
 export const MAX_STUB_SHARE = 0.75;
 
+/** Characters that a change takes to name its file, whose whole path stands in the call above. */
+const MAX_CHANGE_CALL = 50;
+
+/** Shorter results save next to nothing, and are asked for again as often as long ones. */
+export const MIN_RESULT_CHARS = 800;
+
+/** A longer line is refused by pi's `read`. */
+const READABLE_LINE_BYTES = 50 * 1024;
+
 /** What the header of a stub is made from. */
 export interface StubSubject {
   shortId: string;
@@ -26,14 +36,15 @@ export interface StubSubject {
 /** `[t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: context_tree_query t12]` and the summary. */
 export function callStub(subject: StubSubject, summary: CallSummary | undefined): string {
   const { record, shortId } = subject;
-  const header = `[${shortId} condensed: ${describeRecord(record)}. ${hint(shortId)}]`;
+  const width = changesFiles(record.args) ? MAX_CHANGE_CALL : undefined;
+  const header = `[${shortId} condensed: ${describeRecord(record, width)}. ${hint(shortId)}]`;
   const body = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : summary?.text.trim();
   return body ? `${header}\n${body}` : header;
 }
 
 /** `read src/app.ts, 14,203 chars, ok`: the call, its size and what came of it. */
-export function describeRecord(record: StubSubject["record"]): string {
-  return `${describeCall(record.toolName, record.args)}, ${describeSize(record)}, ${outcomeOf(record)}`;
+export function describeRecord(record: StubSubject["record"], maxCall?: number): string {
+  return `${describeCall(record.toolName, record.args, maxCall)}, ${describeSize(record)}, ${outcomeOf(record)}`;
 }
 
 /**
@@ -44,7 +55,7 @@ export function spillStub({ shortId, record }: IndexedCall, path: string | undef
   const size = `${grouped(record.spillBytes ?? 0)} bytes${lines(record.spillLines)}`;
   const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${size}, ${outcomeOf(record)}. ${hint(shortId)}]`;
   const preview = record.resultPreview ?? "";
-  const where = path === undefined ? "" : ` ${readHint(path)}`;
+  const where = path === undefined ? "" : ` ${readHint(path, { shortId, record })}`;
   return `${header}\n${preview}\n[preview of the first ${grouped(preview.length)} characters.${where}]`;
 }
 
@@ -57,7 +68,7 @@ export function duplicateStub(
   const known = `${describeCall(record.toolName, record.args)}, ${describeSize(record)}`;
   const name = shortId === undefined ? "condensed" : `${shortId} condensed`;
   const stub = `[${name}: identical to ${original.shortId} (${known}). ${hint(original.shortId)}]`;
-  return path === undefined ? stub : `${stub}\n[${readHint(path)}]`;
+  return path === undefined ? stub : `${stub}\n[${readHint(path, original)}]`;
 }
 
 /** Size of the original in characters, images at their flat price. */
@@ -65,12 +76,20 @@ export function recordChars(record: StubSubject["record"]): number {
   return textChars(record) + (record.resultImages ?? 0) * IMAGE_CHARS;
 }
 
+/** A summary's stub may stand in the place of a result: it is enough shorter, and the result is long enough to matter. */
+export function isWorthSummarizing(stubChars: number, originalChars: number): boolean {
+  return originalChars >= MIN_RESULT_CHARS && isWorthwhile(stubChars, originalChars);
+}
+
 /** The stub is enough shorter than the original to stand in its place. */
 export function isWorthwhile(stubChars: number, originalChars: number): boolean {
   return stubChars <= originalChars * MAX_STUB_SHARE;
 }
 
+/** Of a change its own size: the length of the reply says nothing of it. */
 function describeSize(record: StubSubject["record"]): string {
+  const change = record.isError ? "" : changeSize(record.args);
+  if (change !== "") return change;
   const images = record.resultImages ?? 0;
   const text = `${grouped(textChars(record))} chars`;
   return images === 0 ? text : `${text} and ${images === 1 ? "1 image" : `${images} images`}`;
@@ -85,8 +104,16 @@ function textChars(record: StubSubject["record"]): number {
   return record.resultChars ?? (record.resultText.length || (record.spillBytes ?? 0));
 }
 
-function readHint(path: string): string {
-  return `The whole output is in ${path}: read this file (offset/limit supported) to access the full output.`;
+function readHint(path: string, { shortId, record }: Pick<IndexedCall, "shortId" | "record">): string {
+  return hasLongLine(record)
+    ? `The whole output is in ${path}, with lines too long for read: use ${QUERY_TOOL_NAME} ${shortId} with a pattern, or with offset and limit in characters.`
+    : `The whole output is in ${path}: read this file (offset/limit supported) to access the full output.`;
+}
+
+/** pi's `read` shows nothing of such a line, whatever its offset and limit. */
+function hasLongLine({ spillLongestLine, spillBytes, spillLines }: ToolCallRecord): boolean {
+  // Of records without the length of the longest line only the mean is known.
+  return (spillLongestLine ?? (spillBytes ?? 0) / Math.max(1, spillLines ?? 1)) > READABLE_LINE_BYTES;
 }
 
 function outcomeOf(record: StubSubject["record"]): string {

@@ -47,6 +47,7 @@ const RecordType = Type.Object({
   spillPath: Type.Optional(Type.String()),
   spillBytes: Type.Optional(Count),
   spillLines: Type.Optional(Count),
+  spillLongestLine: Type.Optional(Count),
   resultPreview: Type.Optional(Type.String()),
 });
 

@@ -15,6 +15,7 @@ import {
   textOf,
   toolCallsOf,
 } from "../../src/transcript/messages.js";
+import { CallPairing } from "../../src/transcript/pairing.js";
 import { QUERY_TOOL_NAME } from "../../src/types.js";
 import type { RenderedRequest } from "./simulated-session.js";
 import { checkTranscript, sendableResults } from "./transcript.js";
@@ -155,9 +156,27 @@ function isSpilled(message: ToolResultMessage): boolean {
   return extractToolResultText(message).includes("The whole output is in ");
 }
 
-/** Invariant 6: nothing grows. */
+/** Invariant 6: nothing grows. What the reply to a change says more, the arguments of its call say less. */
 export function checkNothingGrows(request: RenderedRequest): string[] {
+  const [before, after] = [request.raw, request.sent].map(argumentChars);
   return condensedResults(request)
-    .filter(({ raw, stub }) => stub.length >= contentChars(raw.content))
+    .filter(({ raw, stub }) => {
+      const key = `${raw.toolCallId}@${raw.timestamp}`;
+      const spared = (before?.get(key) ?? 0) - (after?.get(key) ?? 0);
+      return stub.length >= contentChars(raw.content) + spared;
+    })
     .map(({ raw }) => `result ${raw.toolCallId} grew`);
+}
+
+/** Characters of the arguments behind each result, by its id and timestamp. */
+function argumentChars(messages: readonly AgentMessage[]): Map<string, number> {
+  const chars = new Map<string, number>();
+  const pairing = new CallPairing();
+  for (const message of messages) {
+    if (isAssistant(message)) pairing.open(message);
+    if (!isToolResult(message)) continue;
+    const args = pairing.take(message.toolCallId)?.arguments ?? {};
+    chars.set(`${message.toolCallId}@${message.timestamp}`, JSON.stringify(args).length);
+  }
+  return chars;
 }

@@ -1,0 +1,52 @@
+import { expect, test } from "bun:test";
+import type { ChainCompressionEntry, ToolCallRecord } from "../types.js";
+import { FULL_BODIES, renderChains } from "./chains.js";
+
+test("the lines of an old chain keep the end of a path and the outcome", () => {
+  const base = { resultText: "x".repeat(2000), isError: false, turnIndex: 0, timestamp: 1, resultTimestamp: 2 };
+  const records: ToolCallRecord[] = [
+    {
+      ...base,
+      toolCallId: "c1",
+      toolName: "read",
+      args: { path: `/home/${"folder/".repeat(20)}cart.ts` },
+      outcome: "52 lines",
+    },
+    {
+      ...base,
+      toolCallId: "c2",
+      toolName: "bash",
+      args: { command: `npm test -- ${"name ".repeat(40)}` },
+      outcome: "exit code 1",
+    },
+  ];
+  const calls = new Map(
+    records.map((record, i) => {
+      const occurrenceKey = `${record.toolCallId}@2`;
+      return [occurrenceKey, { occurrenceKey, shortId: `t${i + 1}`, record }] as const;
+    }),
+  );
+  const keys = [...calls.keys()];
+  const chains = new Map(
+    Array.from({ length: 2 * FULL_BODIES }, (_, i): [string, ChainCompressionEntry] => [
+      `b${i}`,
+      {
+        blockId: `b${i}`,
+        startUserTimestamp: i,
+        finalAssistantTimestamp: i,
+        droppedToolCallIds: ["c1", "c2"],
+        droppedOccurrenceKeys: keys,
+        toolRefs: ["t1", "t2"],
+        compressedAt: 0,
+      },
+    ]),
+  );
+  const none = { duplicates: new Map(), summaries: new Map(), legacySummaries: [], purged: new Set<string>() };
+  const state = { ...none, calls, chains, pointers: new Map(), bareIds: new Set<string>(), journal: [] };
+  const [first, ...rest] = renderChains(state, { findOriginal: () => undefined, protectTags: false });
+  const lines = first?.body.split("\n") ?? [];
+  expect(lines[0]).toMatch(/^- t1 read ….*\/cart\.ts, 52 lines$/);
+  expect(lines[1]).toMatch(/^- t2 bash npm test .*…, exit code 1$/);
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(70);
+  expect(rest.at(-1)?.body).toContain("2,000 chars");
+});
