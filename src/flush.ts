@@ -26,7 +26,7 @@ import {
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
 import { isWorthSummarizing } from "./render/stub.js";
 import type { BatchSummary } from "./summarizer.js";
-import { contentChars } from "./transcript/messages.js";
+import { contentChars, isAssistant, isToolResult } from "./transcript/messages.js";
 import {
   type CapturedBatch,
   type ChainRange,
@@ -123,8 +123,21 @@ export async function prepareFlush(
       return keys.length > 0 ? keys.every((key) => indexer.isSummarized(key)) : indexer.chains().has(name);
     },
   });
-  const changes = changesSince(deps.chains.messages);
+  const changes = changesSince(sinceFirst(batches, deps.chains.messages));
   return { batches: judged, chains: await chooseChains(judged, deps), ageing, changes };
+}
+
+/** The conversation from the turn of the first call on: what came before changes nothing that the batches show. */
+function sinceFirst(batches: readonly CapturedBatch[], messages: ChainChoice["messages"]): ChainChoice["messages"] {
+  const first = batches[0]?.toolCalls[0];
+  if (!first) return [];
+  const result = messages.findIndex(
+    (message) =>
+      isToolResult(message) &&
+      message.timestamp === first.resultTimestamp &&
+      String(message.toolCallId) === first.toolCallId,
+  );
+  return messages.slice(Math.max(0, messages.slice(0, Math.max(0, result)).findLastIndex(isAssistant)));
 }
 
 /** Chains are chosen as they will stand once the batches are committed. */

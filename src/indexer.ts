@@ -10,7 +10,7 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
-import { shortArguments } from "./session/lean-records.js";
+import { changeOf, shortArguments } from "./session/lean-records.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
 import { hashOfResult, resultsByKey } from "./session/originals.js";
 import { occurrenceKey } from "./transcript/messages.js";
@@ -423,6 +423,7 @@ function recordOf(
     toolCallId,
     toolName,
     args: isHeld ? shortArguments(toolName, args) : args,
+    ...(isHeld ? changeOf(call) : {}),
     resultText: isShort ? "" : resultText,
     isError,
     turnIndex,

@@ -417,16 +417,16 @@ export class SessionEngine {
   }
 
   /**
-   * The same conversation as the branch holds it, to the end of `messages`, since another extension may have changed the
-   * messages of a request: to their last reply where the branch lags behind, and `messages` themselves where it lacks that.
+   * The same conversation as the branch holds it, up to the last reply of `messages`: another extension may have changed
+   * the messages of a request, and what came after that reply may not be in the branch of the older host yet. `messages`
+   * themselves where the branch lacks even the reply.
    */
   private ownMessages(messages: readonly AgentMessage[]): readonly AgentMessage[] {
+    const last = messages.findLast(isAssistant);
     const own = this.state.messages();
-    for (const last of [messages.at(-1), messages.findLast(isAssistant)]) {
-      const end = own.findLastIndex((message) => message.role === last?.role && message.timestamp === last.timestamp);
-      if (end >= 0) return end === own.length - 1 ? own : own.slice(0, end + 1);
-    }
-    return messages;
+    const end = own.findLastIndex((message) => isAssistant(message) && message.timestamp === last?.timestamp);
+    if (end === own.length - 1 && end >= 0) return own;
+    return end < 0 ? messages : own.slice(0, end + 1);
   }
 
   /** A model with a smaller window, or a session taken up with one: what does not fit is condensed before it is sent. */

@@ -62,6 +62,9 @@ export interface ToolCallRecord {
   spillLines?: number;
   /** Bytes of its longest line; absent in records of earlier releases. */
   spillLongestLine?: number;
+  /** Of a call that changes files, where `args` are shortened: what it changed, and characters of its long arguments. */
+  change?: string;
+  changeChars?: number;
   /** Head of a spilled text, at most `spillPreviewBytes` bytes; part of the stub. */
   resultPreview?: string;
 }

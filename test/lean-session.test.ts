@@ -87,18 +87,11 @@ function parentOf(session: SimulatedSession, find: (entry: SessionEntry) => bool
 describe("a session of release 1.0.0", () => {
   const folder = join(import.meta.dir, "fixtures", "sessions");
   const lines = readFileSync(join(folder, "1.0.0.jsonl"), "utf8").split("\n");
-  const { settings, sent, stubs, answers } = JSON.parse(readFileSync(join(folder, "1.0.0.json"), "utf8"));
+  const { settings, sent, answers } = JSON.parse(readFileSync(join(folder, "1.0.0.json"), "utf8"));
   const open = () => new SimulatedSession(agentDirWith(settings), new EntryTree().read(lines));
 
   test("is sent as that release sent it", async () => {
     expect((await open().request()).sent).toEqual(sent);
-  });
-
-  test("has the stubs that it had", () => {
-    const session = open();
-    const { replacements } = session.state().plan(session.pruner.settings);
-    for (const [key, text] of Object.entries<string | null>(stubs))
-      expect(replacements.get(key)?.text ?? null).toBe(text);
   });
 
   test("answers for every ref", () => {

@@ -63,7 +63,7 @@ describe.each(HOSTS)("a session of an earlier release on %s", (host) => {
     const chains = sent.flatMap((m) => (m.role === "user" ? [textOf(m.content)] : [])).filter((t) => t.startsWith("<"));
     expect(chains).toHaveLength(4);
     expect(chains[0]).toContain('<protected-output tool="todoread">\n1. [x] read modules\n2. [ ] inspect log\n');
-    expect(chains[1]).toContain("- call_1_2_4 write out/a.ts, 30 chars, ok");
+    expect(chains[1]).toContain("- call_1_2_4 write out/a.ts, wrote 80 lines, ok");
     expect(chains[2]).toContain("- t8 fetch https://example.test/big, 93,225 chars, ok");
     expect(chains[2]).toContain("- t1 read mod0.ts, 3,929 chars, ok, again");
     expect(chains[3]).toContain("Fused range summary: modules read and log inspected.");

@@ -16,7 +16,7 @@ export type ToolKind = "shell" | "read" | "edit" | "write" | "grep" | "find" | "
 
 /** The kind of a tool; `undefined` for one that is not known. */
 export function toolKind(toolName: string): ToolKind | undefined {
-  const name = toolName.slice(0, 60).replace(/[_-]/g, "").toLowerCase();
+  const name = String(toolName).slice(0, 60).replace(/[_-]/g, "").toLowerCase();
   return KINDS.find(([, names]) => names.split(" ").includes(name))?.[0];
 }
 

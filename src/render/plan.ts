@@ -3,12 +3,11 @@
  * message when it is first met, since most of a long session stands in compressed chains and never is.
  */
 import type { RenderedChain } from "../chain-range-prune.js";
-import { changesFiles } from "../digest/edits.js";
 import type { CommittedState } from "../session/ledger.js";
 import type { ContextPruneConfig, ToolCallRecord } from "../types.js";
 import { type ArgumentOptions, argumentSavings } from "./arguments.js";
 import { type FindOriginal, renderChains } from "./chains.js";
-import { callStub, duplicateStub, isWorthwhile, MIN_RESULT_CHARS, recordChars, spillStub } from "./stub.js";
+import { callStub, duplicateStub, isChange, isWorthwhile, MIN_RESULT_CHARS, recordChars, spillStub } from "./stub.js";
 
 /** Finds the blob of a spilled record where it is now. */
 export type LocateBlob = (record: ToolCallRecord) => string | undefined;
@@ -113,9 +112,10 @@ class StubbedResults implements Replacements {
   /** Of a call that changes files: its reply says nothing of the change, and its arguments will no longer. */
   private savedArguments(key: string): number {
     const { record } = this.state.calls.get(key) ?? {};
-    if (!record || record.isError || record.resultTimestamp === undefined || !changesFiles(record.args)) return 0;
+    if (!record || record.isError || record.resultTimestamp === undefined || !isChange(record)) return 0;
     const options = argumentOptions(key, this.state, this.options);
-    return options ? argumentSavings(record.args, options.minStringChars) : 0;
+    if (!options) return 0;
+    return record.changeChars ?? argumentSavings(record.args, options.minStringChars);
   }
 
   totals(): { count: number; raw: number; kept: number } {

@@ -29,14 +29,22 @@ export interface StubSubject {
   shortId: string;
   record: Pick<
     ToolCallRecord,
-    "toolName" | "args" | "resultText" | "resultChars" | "resultImages" | "isError" | "outcome" | "spillBytes"
+    | "toolName"
+    | "args"
+    | "change"
+    | "resultText"
+    | "resultChars"
+    | "resultImages"
+    | "isError"
+    | "outcome"
+    | "spillBytes"
   >;
 }
 
 /** `[t12 condensed: read src/app.ts, 14,203 chars, ok. Full output: context_tree_query t12]` and the summary. */
 export function callStub(subject: StubSubject, summary: CallSummary | undefined): string {
   const { record, shortId } = subject;
-  const width = changesFiles(record.args) ? MAX_CHANGE_CALL : undefined;
+  const width = isChange(record) ? MAX_CHANGE_CALL : undefined;
   const header = `[${shortId} condensed: ${describeRecord(record, width)}. ${hint(shortId)}]`;
   const body = summary?.carriedBy ? `Summarized together with ${summary.carriedBy}.` : summary?.text.trim();
   return body ? `${header}\n${body}` : header;
@@ -86,9 +94,14 @@ export function isWorthwhile(stubChars: number, originalChars: number): boolean 
   return stubChars <= originalChars * MAX_STUB_SHARE;
 }
 
+/** The call has changed files. */
+export function isChange({ args, change }: Pick<ToolCallRecord, "args" | "change">): boolean {
+  return change !== undefined || changesFiles(args);
+}
+
 /** Of a change its own size: the length of the reply says nothing of it. */
 function describeSize(record: StubSubject["record"]): string {
-  const change = record.isError ? "" : changeSize(record.args);
+  const change = record.change ?? (record.isError ? "" : changeSize(record.args));
   if (change !== "") return change;
   const images = record.resultImages ?? 0;
   const text = `${grouped(textChars(record))} chars`;

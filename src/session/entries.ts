@@ -48,6 +48,8 @@ const RecordType = Type.Object({
   spillBytes: Type.Optional(Count),
   spillLines: Type.Optional(Count),
   spillLongestLine: Type.Optional(Count),
+  change: Type.Optional(Type.String()),
+  changeChars: Type.Optional(Count),
   resultPreview: Type.Optional(Type.String()),
 });
 

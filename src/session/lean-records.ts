@@ -1,5 +1,6 @@
 /** What a record need not hold since the message that it names does. */
 import { describeCall } from "../digest/describe.js";
+import { changeSize } from "../digest/edits.js";
 import { isRecord } from "../text/json.js";
 import { sliceText } from "../text/text.js";
 
@@ -36,6 +37,21 @@ function withoutSpare(
     if (saysTheSame(rest)) short = rest;
   }
   return short;
+}
+
+/** Strings from here on are the long ones of a change: shorter ones stay in the prompt. */
+const LONG_CHARS = 400;
+
+/** What a stub says of a change, and how much of it leaves the prompt; nothing of a call that changes no file. */
+export function changeOf({ args, isError }: { args: Record<string, unknown>; isError: boolean }) {
+  const change = isError ? "" : changeSize(args);
+  return change === "" ? {} : { change, changeChars: longChars(args) };
+}
+
+function longChars(value: unknown): number {
+  if (typeof value === "string") return value.length >= LONG_CHARS ? value.length : 0;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce((sum: number, item) => sum + longChars(item), 0);
 }
 
 function emptied(value: unknown): unknown {
