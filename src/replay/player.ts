@@ -51,8 +51,13 @@ export interface PlayOptions {
   compactions: "recorded" | "simulated";
   /** Missing for the session as it is. */
   condensing?: Condensing;
-  /** Told of each request, after it has been priced. */
-  onRequest?(index: number, messages: readonly AgentMessage[], reply: AssistantMessage): void;
+  /** Told of each request, after it has been priced; `entries` are those of the branch so far, and grow later on. */
+  onRequest?(
+    index: number,
+    messages: readonly AgentMessage[],
+    reply: AssistantMessage,
+    entries: readonly SessionEntry[],
+  ): void;
 }
 
 /** Plays the session; `options.meter` holds the figures afterwards. */
@@ -98,7 +103,7 @@ class Player {
     const messages = this.rendered();
     this.pruner?.requestLeaves(messages);
     this.options.meter.request(messages, reply);
-    this.options.onRequest?.(index, messages, reply);
+    this.options.onRequest?.(index, messages, reply, this.tree.branch);
   }
 
   private rendered(): AgentMessage[] {

@@ -77,9 +77,9 @@ export async function replaySession(
     await play({
       ...options,
       recording,
-      onRequest: (index, messages, reply) => {
+      onRequest: (index, ...request) => {
         tell(index);
-        options.onRequest?.(index, messages, reply);
+        options.onRequest?.(index, ...request);
       },
     });
   };

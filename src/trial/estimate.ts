@@ -1,0 +1,63 @@
+/** What a trial will cost, before it is begun. */
+import { costOf, type ModelCost } from "../cost/prices.js";
+import { MAX_STEPS } from "./steps.js";
+import { CONDENSED, type Moment, RAW, RAW_AGAIN } from "./types.js";
+
+/** Requests of a run as they were in the sessions that this was tried on, and tokens that each adds. */
+const USUAL_STEPS = 3;
+const ANSWER_TOKENS = 400;
+const LOOKUP_TOKENS = 2_500;
+/** System prompt and tools. */
+const BASE_TOKENS = 3_000;
+
+/** USD. */
+export interface Estimate {
+  /** Every run takes one request, the usual number of them, and as many as it may. */
+  least: number;
+  usual: number;
+  most: number;
+  /** Of the usual number, and the tokens of their prompts. */
+  requests: number;
+  promptTokens: number;
+}
+
+/** What the runs that are still to be made cost; `isDone` leaves out those that are there. */
+export function estimateOf(
+  moments: readonly Moment[],
+  arms: readonly string[],
+  cost: ModelCost,
+  isDone: (index: number, arm: string) => boolean,
+): Estimate {
+  const runs = moments.flatMap((moment) =>
+    arms.filter((arm) => !isDone(moment.index, arm)).map((arm) => ({ arm, tokens: tokensFor(moment, arm) })),
+  );
+  const total = (steps: number) =>
+    runs.reduce((sum, { arm, tokens }) => sum + costOfRun(tokens, arm === RAW_AGAIN, steps, cost), 0);
+  return {
+    least: total(1),
+    usual: total(USUAL_STEPS),
+    most: total(MAX_STEPS),
+    requests: runs.length * USUAL_STEPS,
+    promptTokens: runs.reduce((sum, { tokens }) => sum + tokens * USUAL_STEPS, 0),
+  };
+}
+
+function tokensFor({ rawTokens, condensedTokens }: Moment, arm: string): number {
+  return BASE_TOKENS + (arm === RAW || arm === RAW_AGAIN ? rawTokens : condensedTokens);
+}
+
+/** The first request writes its prompt into the cache, unless the run before it has; the others read it there. */
+function costOfRun(tokens: number, isCached: boolean, steps: number, cost: ModelCost): number {
+  let sum = 0;
+  for (let step = 0; step < steps; step++) {
+    const old = step === 0 ? (isCached ? tokens : 0) : tokens + (step - 1) * LOOKUP_TOKENS;
+    const write = tokens + step * LOOKUP_TOKENS - old;
+    sum += costOf({ read: old, write, input: 0, output: ANSWER_TOKENS }, cost);
+  }
+  return sum;
+}
+
+/** Contexts of a trial by name: the raw one twice, the condensed one, and one for each further variant. */
+export function armsOf(compare: readonly string[]): string[] {
+  return [RAW, RAW_AGAIN, CONDENSED, ...compare];
+}

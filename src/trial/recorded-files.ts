@@ -1,0 +1,138 @@
+/** The files of a recorded session as they stood at one moment: from reads, writes and edits before it and soon after. */
+import { posix } from "node:path";
+import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { isRecord } from "../text/json.js";
+import { extractToolResultText, isAssistant, isImage, isToolResult } from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
+import { type Call, changesNothing, commandOf, isReadOnly, isShell, pathOf, rangeOf, replacementsOf } from "./calls.js";
+import { KnownFile } from "./known-file.js";
+
+/** What a host's `read` adds below the lines where there are more. */
+const MORE_LINES = /\n*\[(\d+) more lines in file\. Use offset=\d+ to continue\.?\]$/;
+const CUT_SHORT = /\n*\[Showing lines (\d+)-(\d+) of (\d+)[^\]\n]*\]$/;
+const IMAGE_NOTE = /^Read image file \[/;
+/** Commands that may change files which they do not name. */
+const SWEEPING =
+  /\bgit\s+(?:-\S+\s+)*(?:apply|checkout|cherry-pick|clean|merge|pull|rebase|reset|restore|revert|stash|switch)\b|--write\b|--fix\b|\b(?:xargs|format|prettier)\b|\bfor\b|-exec\b|\*/;
+
+/** Every file that the recording says anything about, by absolute path, and the results of calls that only looked. */
+export class RecordedFiles {
+  readonly byPath = new Map<string, KnownFile>();
+  /** Text of the results by `callKey`, as long as nothing has changed since. */
+  readonly results = new Map<string, string>();
+
+  /** @param index place in `entries` of the reply before which the files stand as they are asked for */
+  constructor(
+    entries: readonly SessionEntry[],
+    index: number,
+    private readonly cwd: string,
+  ) {
+    const pairing = new CallPairing();
+    for (const entry of entries.slice(0, index)) this.before(entry, pairing);
+    this.after(entries.slice(index));
+  }
+
+  private before(entry: SessionEntry, pairing: CallPairing): void {
+    if (entry.type !== "message") return;
+    const { message } = entry;
+    if (message.role === "bashExecution") this.ran(message.command);
+    if (isAssistant(message)) pairing.open(message);
+    const call = isToolResult(message) ? pairing.take(message.toolCallId) : undefined;
+    if (isToolResult(message) && call) this.happened(call, message);
+  }
+
+  private happened(call: Call, result: ToolResultMessage): void {
+    if (changesNothing(call)) {
+      this.looked(call, result, "learn");
+      return;
+    }
+    this.results.clear();
+    if (isShell(call.name)) this.ran(commandOf(call));
+    const path = pathOf(call, this.cwd);
+    if (path === undefined || result.isError) return;
+    const { content } = call.arguments;
+    if (call.name === "write" && typeof content === "string") this.byPath.set(path, KnownFile.of(content));
+    const file = this.file(path);
+    for (const { oldText, newText } of replacementsOf(call)) file.replace(oldText, newText, changedLineOf(result));
+  }
+
+  /** What came after the moment tells of it too, until something is changed. */
+  private after(entries: readonly SessionEntry[]): void {
+    const pairing = new CallPairing();
+    const changed = new Set<string>();
+    // A command may change files that it does not name; until the first one, what is read is what stood there.
+    let how: "learn" | "learnMore" = "learn";
+    for (const entry of entries) {
+      if (entry.type !== "message") continue;
+      const { message } = entry;
+      if (message.role === "bashExecution" && !isReadOnly(message.command)) return;
+      if (isAssistant(message)) pairing.open(message);
+      const call = isToolResult(message) ? pairing.take(message.toolCallId) : undefined;
+      if (!isToolResult(message) || !call) continue;
+      const path = pathOf(call, this.cwd);
+      if (changesNothing(call)) {
+        if (path === undefined ? changed.size === 0 : !changed.has(path)) this.looked(call, message, how);
+        continue;
+      }
+      if (isShell(call.name)) how = "learnMore";
+      if (isShell(call.name) && SWEEPING.test(commandOf(call))) return;
+      if (isShell(call.name)) for (const named of this.named(commandOf(call))) changed.add(named);
+      if (path === undefined || message.isError || changed.has(path)) continue;
+      changed.add(path);
+      // A replacement that went well proves that its text was there.
+      for (const { oldText } of replacementsOf(call).slice(0, 1)) this.file(path).learnPiece(oldText);
+    }
+  }
+
+  private looked(call: Call, result: ToolResultMessage, how: "learn" | "learnMore"): void {
+    const text = extractToolResultText(result);
+    const key = callKey(call);
+    if (!result.isError && !this.results.has(key)) this.results.set(key, text);
+    const path = pathOf(call, this.cwd);
+    if (call.name !== "read" || path === undefined || result.isError) return;
+    if (result.content.some(isImage) || IMAGE_NOTE.test(text)) return;
+    const { offset, limit } = rangeOf(call);
+    const { lines, total } = linesRead(text, offset, limit);
+    this.file(path)[how](offset, lines, total);
+  }
+
+  private ran(command: string): void {
+    if (isReadOnly(command)) return;
+    this.results.clear();
+    if (SWEEPING.test(command)) this.byPath.clear();
+    for (const path of this.named(command)) this.byPath.delete(path);
+  }
+
+  private named(command: string): string[] {
+    return [...this.byPath.keys()].filter((path) => command.includes(posix.basename(path)));
+  }
+
+  private file(path: string): KnownFile {
+    const file = this.byPath.get(path) ?? new KnownFile();
+    this.byPath.set(path, file);
+    return file;
+  }
+}
+
+/** One name for calls that ask the same. */
+export function callKey(call: Call): string {
+  const args = Object.entries(call.arguments).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `${call.name} ${JSON.stringify(args)}`;
+}
+
+function linesRead(text: string, offset: number, limit: number | undefined): { lines: string[]; total?: number } {
+  const cutShort = CUT_SHORT.exec(text);
+  if (cutShort) return { lines: text.slice(0, cutShort.index).split("\n"), total: Number(cutShort[3]) };
+  const more = MORE_LINES.exec(text);
+  const lines = text.slice(0, more?.index).split("\n");
+  if (more && limit !== undefined) while (lines.length < limit) lines.push("");
+  return { lines, total: offset - 1 + lines.length + Number(more?.[1] ?? 0) };
+}
+
+/** Number of the first line that an edit has changed, from the diff that the host keeps with its result. */
+function changedLineOf({ details }: ToolResultMessage): number | undefined {
+  const diff: unknown = isRecord(details) ? details.diff : undefined;
+  const line = typeof diff === "string" ? /^[-+]\s*(\d+) /m.exec(diff)?.[1] : undefined;
+  return line === undefined ? undefined : Number(line);
+}
