@@ -67,7 +67,7 @@ const DIGESTS: Assignment = { key: "summarizerModel", value: "none" };
 export function parseTrialArguments(args: readonly string[]): TrialCommand {
   const { values, positionals } = parse(args);
   const [path, ...others] = positionals;
-  if (path === undefined) throw new ReplayInputError(`Name a session file.\n\n${USAGE}`);
+  if (path === undefined) throw new ReplayInputError("Name a session file; see pi-condense trial --help.");
   if (others.length > 0) throw new ReplayInputError(`One session at a time: what is "${others[0]}"?`);
   if (!values.model?.includes("/")) throw new ReplayInputError("Name a model: --model provider/id.");
   const { model, json, html, state, yes } = values;

@@ -7,14 +7,14 @@ import { ReplayInputError, readSessionFile } from "../replay/session-file.js";
 import { grouped } from "../text/text.js";
 import { parseTrialArguments, type TrialCommand } from "./arguments.js";
 import { type Candidate, candidatesOf } from "./contexts.js";
-import { armsOf, type Estimate, estimateOf } from "./estimate.js";
+import { armsOf, describeEstimate, estimateOf } from "./estimate.js";
 import { pickMoments } from "./moments.js";
 import { renderTrialPage } from "./page.js";
 import { jsonOf, plain, renderReport, type TrialResult } from "./report.js";
 import { scoresOf } from "./scores.js";
 import { defaultStatePath, digestOf, StateFile } from "./state-file.js";
 import { runTrial, type TrialEnd } from "./trial.js";
-import type { Moment, TrialHost, TrialModel } from "./types.js";
+import type { TrialHost, TrialModel } from "./types.js";
 
 /** Where the program reads and writes, and the host that it asks through. */
 export interface TrialTerminal {
@@ -32,6 +32,8 @@ const FAILED = 1;
 const INTERRUPTED = 130;
 /** Tokens that must be free in a model's window beside the conversation. */
 const ROOM_TOKENS = 24_000;
+/** Takes the line of progress away. */
+const CLEAR = "\r\u001b[K";
 
 /** Runs the program; gives its exit code. */
 export async function main(args: readonly string[], terminal: TrialTerminal): Promise<number> {
@@ -42,7 +44,7 @@ export async function main(args: readonly string[], terminal: TrialTerminal): Pr
     return await run(parseTrialArguments(args), terminal, interrupted.signal);
   } catch (error) {
     if (!(error instanceof ReplayInputError)) throw error;
-    terminal.err(`${plain(error.message, true)}\n`);
+    terminal.err(`${plain(error.message)}\n`);
     return UNUSABLE;
   } finally {
     process.removeListener("SIGINT", onInterrupt);
@@ -51,108 +53,67 @@ export async function main(args: readonly string[], terminal: TrialTerminal): Pr
 
 async function run(command: TrialCommand, terminal: TrialTerminal, signal: AbortSignal): Promise<number> {
   const { host } = terminal;
+  const { points, seed, variants } = command;
+  const say = (text: string) => terminal.err(`${terminal.errIsTty ? CLEAR : ""}${text}\n`);
+  const progress = (text: string) => terminal.err(terminal.errIsTty ? CLEAR + text : "");
   const session = readSessionFile(command.path);
   const recording = recordingOf(session);
   const model = await host.model(command.model);
-  const progress = new Progress(terminal);
-  const candidates = await survey(recording, command, model, progress);
-  const moments = pickMoments(candidates, command);
-  const compare = command.variants.slice(1).map(({ name }) => name);
-  const arms = armsOf(compare);
-  const [{ config }] = command.variants;
-  const { points, seed } = command;
-  const digest = digestOf({
-    session: JSON.stringify(session.entries),
-    model: model.name,
-    points,
-    seed,
-    compare,
-    config,
-  });
+  const candidates = await survey(recording, command, (share) => progress(`reading: ${Math.floor(share * 100)}%`));
+  const fitting = candidates.filter(({ rawTokens }) => fits(rawTokens, model));
+  if (fitting.length === 0) throw new ReplayInputError(`No moment fits into the window of ${model.name}.`);
+  const left = candidates.length - fitting.length;
+  if (left > 0) say(`${grouped(left)} requests are too long for the window of ${plain(model.name)} and are left out.`);
+  const moments = pickMoments(fitting, command);
+  const arms = armsOf(variants.slice(1).map(({ name }) => name));
+  const settings = { model: model.name, points, seed, variants };
+  const digest = digestOf({ entries: session.entries, ...settings });
   const state = StateFile.open(command.state ?? defaultStatePath(command.path, digest), digest);
   const isDone = (index: number, arm: string) => state.has(index, arm);
-  const isComplete = moments.every(({ index }) => arms.every((arm) => isDone(index, arm)));
-  terminal.err(
-    `Finished runs are kept in ${plain(state.path)}${state.runs.length > 0 ? `, ${state.runs.length} so far` : ""}.\n`,
-  );
-  if (!isComplete) {
-    const estimate = estimateOf(moments, arms, model.cost, isDone);
-    terminal.err(`${describeEstimate(estimate, moments, arms, model)}\n`);
-    if (!(await isAgreed(command, terminal, signal))) return signal.aborted ? INTERRUPTED : 0;
+  say(`Finished runs are kept in ${plain(state.path)}, ${state.runs.length} so far.`);
+  if (!moments.every(({ index }) => arms.every((arm) => isDone(index, arm)))) {
+    say(describeEstimate(estimateOf(moments, arms, model.cost, isDone), plain(model.name)));
+    if (!(command.yes || (await isAgreed(terminal, signal)))) return signal.aborted ? INTERRUPTED : 0;
   }
   const end = await runTrial(
-    { recording, moments, variants: command.variants },
+    { recording, moments, variants },
     {
       host,
       model,
       signal,
       isDone,
       onRun: (finished) => state.add(finished),
-      onStep: (place, arm, step) =>
-        progress.tell(`moment ${place} of ${moments.length}, ${plain(arm)}, request ${step}`),
-      onFailure: (message) => progress.say(`The model failed: ${plain(message)}`),
+      onStep: (place, arm, step) => progress(`moment ${place} of ${moments.length}, ${plain(arm)}, request ${step}`),
+      onFailure: (message) => say(`The model failed: ${plain(message)}`),
     },
   );
-  progress.clear();
-  report(
-    {
-      title: basename(command.path),
-      model: model.name,
-      host: host.name,
-      points,
-      seed,
-      candidates: candidates.length,
-      arms,
-      moments,
-      runs: state.runs,
-      scores: scoresOf(moments, arms, state.runs),
-    },
-    command,
-    terminal,
-  );
-  return conclude(end, terminal);
+  progress("");
+  const scores = scoresOf(moments, arms, state.runs);
+  const about = { title: basename(command.path), model: model.name, host: host.name, points, seed };
+  report({ ...about, candidates: fitting.length, arms, moments, runs: state.runs, scores }, command, terminal);
+  return conclude(end, say);
 }
 
 async function survey(
   recording: Recording,
-  { variants, path }: TrialCommand,
-  { name, contextWindow }: TrialModel,
-  progress: Progress,
+  { variants: [{ config }], path }: TrialCommand,
+  onShare: (share: number) => void,
 ): Promise<Candidate[]> {
-  const found = await candidatesOf(recording, variants[0].config, (share) =>
-    progress.tell(`reading the session: ${Math.floor(share * 100)}%`),
-  );
-  progress.clear();
-  const fitting = found.filter(({ rawTokens }) => contextWindow === 0 || rawTokens + ROOM_TOKENS <= contextWindow);
+  const found = await candidatesOf(recording, config, onShare);
   if (found.length === 0) throw new ReplayInputError(`${path}: nothing of this session would have been condensed.`);
-  if (fitting.length === 0) throw new ReplayInputError(`No moment of this session fits into the window of ${name}.`);
-  const left = found.length - fitting.length;
-  if (left > 0)
-    progress.say(`${grouped(left)} requests are too long for the window of ${plain(name)} and are left out.`);
-  return fitting;
+  return found;
 }
 
-function describeEstimate(
-  { least, usual, most, requests, promptTokens }: Estimate,
-  moments: readonly Moment[],
-  arms: readonly string[],
-  { name }: TrialModel,
-): string {
-  const money = (value: number) => `$${value.toFixed(2)}`;
-  const price =
-    most > 0 ? `${money(usual)}; ${money(least)} at least, ${money(most)} at most` : "nothing by the host's table";
-  return `${moments.length} moments with ${arms.length} contexts each: about ${grouped(requests)} requests and ${grouped(Math.round(promptTokens))} prompt tokens.
-At the prices of ${plain(name)} this costs about ${price}.`;
+function fits(tokens: number, { contextWindow }: TrialModel): boolean {
+  return contextWindow === 0 || tokens + ROOM_TOKENS <= contextWindow;
 }
 
-async function isAgreed({ yes }: TrialCommand, terminal: TrialTerminal, signal: AbortSignal): Promise<boolean> {
-  if (yes) return true;
+async function isAgreed(terminal: TrialTerminal, signal: AbortSignal): Promise<boolean> {
   if (terminal.in.isTTY !== true) throw new ReplayInputError("Nobody can be asked here: add --yes to go on.");
   terminal.err("Go on? [y/N] ");
   const lines = createInterface({ input: terminal.in });
   try {
-    const answer = await lines.question("", { signal });
-    return /^\s*y(?:es)?\s*$/i.test(answer);
+    return /^\s*y(?:es)?\s*$/i.test(await lines.question("", { signal }));
   } catch {
     return false;
   } finally {
@@ -160,48 +121,21 @@ async function isAgreed({ yes }: TrialCommand, terminal: TrialTerminal, signal: 
   }
 }
 
-function report(result: TrialResult, { json, html }: TrialCommand, terminal: TrialTerminal): void {
-  if (html !== undefined) {
-    try {
-      writeFileSync(html, renderTrialPage(result));
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new ReplayInputError(`${html}: it cannot be written (${reason}).`);
-    }
+function report(result: TrialResult, { json, html }: TrialCommand, { out }: TrialTerminal): void {
+  try {
+    if (html !== undefined) writeFileSync(html, renderTrialPage(result));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ReplayInputError(`${html}: it cannot be written (${reason}).`);
   }
-  terminal.out(json ? `${JSON.stringify(jsonOf(result), null, 2)}\n` : `${renderReport(result)}\n`);
-  if (html !== undefined && !json) terminal.out(`\nPage: ${plain(html)}\n`);
+  out(json ? `${JSON.stringify(jsonOf(result), null, 2)}\n` : `${renderReport(result)}\n`);
+  if (html !== undefined && !json) out(`\nPage: ${plain(html)}\n`);
 }
 
-function conclude({ how, failures }: TrialEnd, { err }: TrialTerminal): number {
+function conclude({ how, failures }: TrialEnd, say: (text: string) => void): number {
   const again = "Run the same command again to go on from here.";
-  if (how === "ended") err(`Ended. What was finished is kept. ${again}\n`);
-  else if (failures > 0)
-    err(`${failures} runs failed${how === "failed" ? ", and the trial was ended" : ""}. ${again}\n`);
+  if (how === "ended") say(`Ended. What was finished is kept. ${again}`);
+  else if (failures > 0) say(`${failures} runs failed${how === "failed" ? ", and the trial was ended" : ""}. ${again}`);
   if (how === "ended") return INTERRUPTED;
   return failures > 0 ? FAILED : 0;
-}
-
-/** One line on a terminal that is written over; nothing where there is none. */
-class Progress {
-  private isShown = false;
-
-  constructor(private readonly terminal: Pick<TrialTerminal, "err" | "errIsTty">) {}
-
-  tell(text: string): void {
-    if (!this.terminal.errIsTty) return;
-    this.isShown = true;
-    this.terminal.err(`\r\u001b[K${text}`);
-  }
-
-  /** A line that stays. */
-  say(text: string): void {
-    this.clear();
-    this.terminal.err(`${text}\n`);
-  }
-
-  clear(): void {
-    if (this.isShown) this.terminal.err("\r\u001b[K");
-    this.isShown = false;
-  }
 }

@@ -9,10 +9,11 @@ import { conversationOf } from "../replay/conversation.js";
 import { CostMeter } from "../replay/costs.js";
 import { EntryTree } from "../replay/entry-tree.js";
 import { play } from "../replay/player.js";
+import { textsIn } from "../replay/quotes.js";
 import type { Recording } from "../replay/recording.js";
 import { digestStandIn } from "../replay/stand-in.js";
 import { recordedUses, UseCounter } from "../replay/use-counter.js";
-import { extractToolResultText, isAnswer, textOf } from "../transcript/messages.js";
+import { isAnswer, textOf } from "../transcript/messages.js";
 import { estimateTokens } from "../transcript/tokens.js";
 import type { ContextPruneConfig } from "../types.js";
 import type { Recover } from "./answers.js";
@@ -127,23 +128,9 @@ function recoveryFrom(entries: readonly SessionEntry[], cwd: string): Recover {
   };
 }
 
-/** All text of a context that a model gets to read, calls included. */
+/** All text of a context, calls included. */
 export function textOfContext(messages: readonly AgentMessage[]): string {
-  return messages.map(textOfMessage).join("\n");
-}
-
-function textOfMessage(message: AgentMessage): string {
-  if (message.role === "toolResult") return extractToolResultText(message);
-  if (message.role === "bashExecution") return `${message.command}\n${message.output}`;
-  if ("summary" in message) return message.summary;
-  if (!("content" in message)) return "";
-  if (message.role !== "assistant") return textOf(message.content);
-  return message.content
-    .map((block) => (block.type === "toolCall" ? stringsIn(block.arguments) : "text" in block ? block.text : ""))
+  return textsIn(messages)
+    .map(({ text }) => text)
     .join("\n");
-}
-
-function stringsIn(value: unknown): string {
-  if (typeof value === "string") return value;
-  return typeof value === "object" && value !== null ? Object.values(value).map(stringsIn).join("\n") : "";
 }

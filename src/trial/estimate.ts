@@ -1,5 +1,6 @@
 /** What a trial will cost, before it is begun. */
 import { costOf, type ModelCost } from "../cost/prices.js";
+import { grouped } from "../text/text.js";
 import { MAX_STEPS } from "./steps.js";
 import { CONDENSED, type Moment, RAW, RAW_AGAIN } from "./types.js";
 
@@ -10,14 +11,13 @@ const LOOKUP_TOKENS = 2_500;
 /** System prompt and tools. */
 const BASE_TOKENS = 3_000;
 
-/** USD. */
+/** What a trial costs in USD: where every run takes one request, the usual number of them, and as many as it may. */
 export interface Estimate {
-  /** Every run takes one request, the usual number of them, and as many as it may. */
   least: number;
   usual: number;
   most: number;
-  /** Of the usual number, and the tokens of their prompts. */
-  requests: number;
+  runs: number;
+  /** Tokens of the usual prompts. */
   promptTokens: number;
 }
 
@@ -31,15 +31,21 @@ export function estimateOf(
   const runs = moments.flatMap((moment) =>
     arms.filter((arm) => !isDone(moment.index, arm)).map((arm) => ({ arm, tokens: tokensFor(moment, arm) })),
   );
-  const total = (steps: number) =>
-    runs.reduce((sum, { arm, tokens }) => sum + costOfRun(tokens, arm === RAW_AGAIN, steps, cost), 0);
-  return {
-    least: total(1),
-    usual: total(USUAL_STEPS),
-    most: total(MAX_STEPS),
-    requests: runs.length * USUAL_STEPS,
-    promptTokens: runs.reduce((sum, { tokens }) => sum + tokens * USUAL_STEPS, 0),
-  };
+  const sum = (value: (run: { arm: string; tokens: number }) => number) =>
+    runs.reduce((total, run) => total + value(run), 0);
+  const total = (steps: number) => sum(({ arm, tokens }) => costOfRun(tokens, arm === RAW_AGAIN, steps, cost));
+  const promptTokens = sum(({ tokens }) => tokens * USUAL_STEPS);
+  return { least: total(1), usual: total(USUAL_STEPS), most: total(MAX_STEPS), runs: runs.length, promptTokens };
+}
+
+/** The estimate in words. */
+export function describeEstimate({ least, usual, most, runs, promptTokens }: Estimate, model: string): string {
+  const money = (value: number) => `$${value.toFixed(2)}`;
+  const price = `${money(usual)}; ${money(least)} at least, ${money(most)} at most`;
+  return [
+    `To be made: ${runs} runs, about ${runs * USUAL_STEPS} requests with ${grouped(Math.round(promptTokens))} prompt tokens.`,
+    `At the prices of ${model} this costs about ${most > 0 ? price : "nothing"}.`,
+  ].join("\n");
 }
 
 function tokensFor({ rawTokens, condensedTokens }: Moment, arm: string): number {

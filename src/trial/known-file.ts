@@ -71,14 +71,9 @@ export class KnownFile {
     this.count = undefined;
   }
 
-  /**
-   * One text has been put into the place of another.
-   * @param changedLine number of the first line that differs, where the tool told
-   */
-  replace(oldText: string, newText: string, changedLine?: number): void {
+  /** One text has been put into the place of another. Where that place is not known, no line keeps its number. */
+  replace(oldText: string, newText: string): void {
     this.pieces = this.pieces.filter((piece) => !piece.includes(oldText) && !oldText.includes(piece));
-    const oldLines = oldText.split("\n");
-    const newLines = newText.split("\n");
     for (const { from, lines } of this.stretches()) {
       const text = lines.join("\n");
       const at = text.indexOf(oldText);
@@ -87,14 +82,7 @@ export class KnownFile {
       this.splice(from, lines.length, changed);
       return;
     }
-    if (changedLine === undefined) this.forget();
-    else {
-      const first = changedLine - commonStart(oldLines, newLines);
-      this.splice(first, oldLines.length, newLines);
-      // The replaced text may begin and end within a line, of which the rest is not known.
-      this.lines.delete(first);
-      this.lines.delete(first + newLines.length - 1);
-    }
+    this.forget();
     this.learnPiece(newText);
   }
 
@@ -112,8 +100,8 @@ export class KnownFile {
 
   private splice(from: number, removed: number, lines: readonly string[]): void {
     const shift = lines.length - removed;
-    const kept = [...this.lines].filter(([number]) => number < from || number >= from + removed);
-    this.lines = new Map(kept.map(([number, line]) => [number < from ? number : number + shift, line]));
+    const others = this.numbered().filter(([number]) => number < from || number >= from + removed);
+    this.lines = new Map(others.map(([number, line]) => [number < from ? number : number + shift, line]));
     for (const [i, line] of lines.entries()) this.lines.set(from + i, line);
     if (this.count !== undefined) this.count += shift;
   }
@@ -127,10 +115,4 @@ export class KnownFile {
     }
     return found;
   }
-}
-
-function commonStart(a: readonly string[], b: readonly string[]): number {
-  let same = 0;
-  while (same < a.length && same < b.length && a[same] === b[same]) same += 1;
-  return same;
 }

@@ -14,7 +14,7 @@ import {
   type TrialResult,
 } from "./report.js";
 import type { TriedMoment } from "./scores.js";
-import type { Run } from "./types.js";
+import { CONDENSED, type Run } from "./types.js";
 
 const OWN_STYLE = `
 h2 { font-size: 1.05rem; margin: 1.8rem 0 .3rem; }
@@ -24,22 +24,22 @@ details h3 { font-size: .9rem; margin: .9rem 0 .2rem; overflow-wrap: anywhere; }
 details ul { margin: .2rem 0; padding-left: 1.2rem; font-size: .88rem; color: var(--soft); overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; margin: .3rem 0; padding: .5rem .7rem;
   border-left: 3px solid var(--rule); max-height: 22rem; overflow-y: auto; }
-.bad { color: var(--s2); }
 `;
 
 /** The page. Everything that comes from the session is escaped. */
 export function renderTrialPage(result: TrialResult): string {
-  const { differences, agreements, arms } = result.scores;
-  const last = arms.find(({ arm }) => arm === "condensed");
-  const tile = (label: string, value: string) =>
-    `<div class="tile"><span>${escapeHtml(label)}</span><strong>${escapeHtml(value)}</strong></div>`;
-  const tiles = [
-    ...agreements.map(({ arm, all }) => tile(`same next change, ${arm}`, shortShare(all))),
-    tile("old text exact, condensed", shortShare(last?.exact)),
-    tile("asked back, condensed", shortShare(last?.askedBack)),
-    tile("made something up, condensed", shortShare(last?.madeUp)),
+  const { differences, agreements, figures } = result.scores;
+  const [title = "", ...sentences] = describeTrial(result).map(escapeHtml);
+  const shares = [
+    ...Object.entries(agreements).map(([arm, { all }]) => [`same next change, ${arm}`, all] as const),
+    ["old text exact, condensed", figures[CONDENSED]?.exact] as const,
+    ["asked back, condensed", figures[CONDENSED]?.askedBack] as const,
+    ["made something up, condensed", figures[CONDENSED]?.madeUp] as const,
   ];
-  const [title = "", ...sentences] = describeTrial(result).map(shown);
+  const tiles = shares.map(([label, value]) => {
+    const text = typeof value === "object" ? describeShare(value, false) : "–";
+    return `<div class="tile"><span>${shown(label)}</span><strong>${text}</strong></div>`;
+  });
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -58,14 +58,10 @@ ${tableOf(agreementTable(result))}
 <h2>What the runs took, and what they did</h2>
 ${tableOf(figuresTable(result))}
 <h2>Moments to read (${differences.length})</h2>
-${differences.map(momentOf).join("\n") || "<p>There is no moment at which raw and condensed differ.</p>"}
+${differences.map(momentOf).join("\n") || "<p>No moment at which raw and condensed differ has come up.</p>"}
 </body>
 </html>
 `;
-}
-
-function shortShare(share: Parameters<typeof describeShare>[0] | undefined): string {
-  return share ? (describeShare(share).split(";")[0] ?? "").replace(/([^)])$/, share.of > 0 ? "$1)" : "$1") : "–";
 }
 
 function tableOf([head = [], ...rows]: Table): string {
@@ -83,15 +79,17 @@ function momentOf({ moment, runs }: TriedMoment): string {
 }
 
 function runOf(arm: string, run: Run): string {
-  const lookups = run.lookups.map(
-    ({ tool, target, chars, known }) =>
-      `<li>${shown(`${tool} ${target}`)}: ${grouped(chars)} characters${known ? "" : ", not all of it recorded"}</li>`,
-  );
-  const madeUp = run.madeUp.map((line) => `<li class="bad">made up: ${shown(line)}</li>`);
+  const notes = [
+    ...run.lookups.map(
+      ({ tool, target, chars, known }) =>
+        `${tool} ${target}: ${grouped(chars)} characters${known ? "" : ", not all of it recorded"}`,
+    ),
+    ...run.madeUp.map((line) => `made up: ${line}`),
+  ].map((note) => `<li>${shown(note)}</li>`);
   const { outcome } = run;
   const text = outcome.kind === "call" ? outcome.args : outcome.kind === "text" ? outcome.text : "";
-  const list = [...lookups, ...madeUp].join("");
-  return `<h3>${shown(arm)}: ${shown(describeRun(run))}</h3>${list && `<ul>${list}</ul>`}${text && `<pre>${escapeHtml(plain(text, true))}</pre>`}`;
+  const body = text.split("\n").map(shown).join("\n");
+  return `<h3>${shown(arm)}: ${shown(describeRun(run))}</h3><ul>${notes.join("")}</ul><pre>${body}</pre>`;
 }
 
 function shown(text: string): string {

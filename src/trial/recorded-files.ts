@@ -2,7 +2,6 @@
 import { posix } from "node:path";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isRecord } from "../text/json.js";
 import { extractToolResultText, isAssistant, isImage, isToolResult } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import { type Call, changesNothing, commandOf, isReadOnly, isShell, pathOf, rangeOf, replacementsOf } from "./calls.js";
@@ -54,7 +53,7 @@ export class RecordedFiles {
     const { content } = call.arguments;
     if (call.name === "write" && typeof content === "string") this.byPath.set(path, KnownFile.of(content));
     const file = this.file(path);
-    for (const { oldText, newText } of replacementsOf(call)) file.replace(oldText, newText, changedLineOf(result));
+    for (const { oldText, newText } of replacementsOf(call)) file.replace(oldText, newText);
   }
 
   /** What came after the moment tells of it too, until something is changed. */
@@ -128,11 +127,4 @@ function linesRead(text: string, offset: number, limit: number | undefined): { l
   const lines = text.slice(0, more?.index).split("\n");
   if (more && limit !== undefined) while (lines.length < limit) lines.push("");
   return { lines, total: offset - 1 + lines.length + Number(more?.[1] ?? 0) };
-}
-
-/** Number of the first line that an edit has changed, from the diff that the host keeps with its result. */
-function changedLineOf({ details }: ToolResultMessage): number | undefined {
-  const diff: unknown = isRecord(details) ? details.diff : undefined;
-  const line = typeof diff === "string" ? /^[-+]\s*(\d+) /m.exec(diff)?.[1] : undefined;
-  return line === undefined ? undefined : Number(line);
 }

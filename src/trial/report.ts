@@ -1,6 +1,6 @@
 /** A trial in figures: as text for a terminal, and as JSON that holds no text of the session. */
 import { flatten, grouped } from "../text/text.js";
-import { type Agreement, type ArmFigures, isSame, type Scores, type Share } from "./scores.js";
+import { FIGURES, GROUPS, isSame, type Scores, type Share } from "./scores.js";
 import { type FinishedRun, type Moment, type Outcome, RAW, type Run } from "./types.js";
 
 /** A trial with all that is told of it. */
@@ -22,70 +22,50 @@ export interface TrialResult {
 /** Direction marks, which would let a text of the session reorder what stands around it. */
 const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** The text without what a terminal or a page would act on; line breaks stay where they are asked for. */
-export function plain(text: string, keepLines = false): string {
-  const shown = text.replace(DIRECTION_MARKS, "\uFFFD");
-  return keepLines ? shown.split("\n").map(plainLine).join("\n") : flatten(shown);
+/** One line of text without anything that a terminal or a page would act on. */
+export function plain(text: string): string {
+  return flatten(text.replace(DIRECTION_MARKS, "\uFFFD"));
 }
 
-function plainLine(line: string): string {
-  return line.replace(/\t/g, "    ").replace(/\p{Cc}|\p{Surrogate}/gu, "\uFFFD");
-}
-
-/** `80% (16 of 20; 58% to 92%)` */
-export function describeShare({ hits, of, low, high }: Share): string {
+/** `80% (16 of 20; 58% to 92%)`, or without its interval. */
+export function describeShare({ hits, of, low, high }: Share, withInterval = true): string {
   if (of === 0) return "–";
-  return `${percent(hits / of)} (${hits} of ${of}; ${percent(low)} to ${percent(high)})`;
+  const percent = (part: number) => `${Math.round(part * 100)}%`;
+  const interval = withInterval ? `; ${percent(low)} to ${percent(high)}` : "";
+  return `${percent(hits / of)} (${hits} of ${of}${interval})`;
 }
 
-function percent(share: number): string {
-  return `${Math.round(share * 100)}%`;
-}
-
-/** What stands above the tables. */
+/** What stands above the tables; the first line is a title. */
 export function describeTrial({ title, model, host, seed, candidates, moments, scores }: TrialResult): string[] {
-  const using = moments.filter(({ kind }) => kind === "use").length;
+  const using = moments.filter(GROUPS.use.has).length;
   const picked = `${using} where the recorded reply used what had been condensed, ${moments.length - using} at random`;
   const open = moments.length - scores.complete;
   return [
     `${title}: ${model} through ${host}, seed ${seed}`,
     `${moments.length} of ${grouped(candidates)} requests at which something was condensed: ${picked}.`,
     ...(open > 0 ? [`${open} of them have not been tried with every context yet.`] : []),
-  ];
+  ].map(plain);
 }
-
-const AGREEMENTS: readonly (readonly [string, (agreement: Agreement) => Share])[] = [
-  ["all moments", ({ all }) => all],
-  ["at random", ({ byKind }) => byKind.random],
-  ["where condensed output was used", ({ byKind }) => byKind.use],
-];
-
-const FIGURES: readonly (readonly [string, (figures: ArmFigures) => string])[] = [
-  ["runs", ({ runs }) => grouped(runs)],
-  ["requests a run", ({ requests }) => requests.toFixed(1)],
-  ["prompt tokens a run", ({ promptTokens }) => grouped(Math.round(promptTokens))],
-  ["answer tokens a run", ({ outputTokens }) => grouped(Math.round(outputTokens))],
-  ["cost of all runs", ({ cost }) => `$${cost.toFixed(cost < 1 ? 4 : 2)}`],
-  ["old text exact in the file", ({ exact }) => describeShare(exact)],
-  ["asked condensed output back", ({ askedBack }) => describeShare(askedBack)],
-  ["  how often, all told", ({ recoveries }) => grouped(recoveries)],
-  ["  characters a time", ({ recoveredChars }) => grouped(Math.round(recoveredChars))],
-  ["other look-ups a run", ({ lookups }) => lookups.toFixed(1)],
-  ["asked what is not recorded", ({ unanswered }) => describeShare(unanswered)],
-  ["made something up", ({ madeUp }) => describeShare(madeUp)],
-  ["no change within the steps", ({ undecided }) => describeShare(undecided)],
-];
 
 /** Rows of cells; the first row and the first column are headings. */
 export type Table = readonly (readonly string[])[];
 
 export function agreementTable({ scores }: TrialResult): Table {
-  const head = ["", ...AGREEMENTS.map(([name]) => name)];
-  return [head, ...scores.agreements.map((one) => [one.arm, ...AGREEMENTS.map(([, of]) => describeShare(of(one)))])];
+  const rows = Object.entries(scores.agreements).map(([arm, shares]) => [
+    arm,
+    ...Object.values(shares).map((share) => describeShare(share)),
+  ]);
+  return [["", ...Object.values(GROUPS).map(({ label }) => label)], ...rows];
 }
 
 export function figuresTable({ scores, arms }: TrialResult): Table {
-  return [["", ...arms], ...FIGURES.map(([name, of]) => [name, ...scores.arms.map(of)])];
+  const keys = Object.keys(FIGURES) as (keyof typeof FIGURES)[];
+  const cell = (arm: string, key: keyof typeof FIGURES) => {
+    const value = scores.figures[arm]?.[key] ?? 0;
+    if (typeof value !== "number") return describeShare(value);
+    return value.toLocaleString("en-US", { maximumFractionDigits: value < 1 ? 4 : value < 100 ? 2 : 0 });
+  };
+  return [["", ...arms], ...keys.map((key) => [FIGURES[key].label, ...arms.map((arm) => cell(arm, key))])];
 }
 
 /** The whole report for a terminal. */
@@ -96,12 +76,12 @@ export function renderReport(result: TrialResult): string {
     return [`  Entry ${moment.index} (${describeKind(moment)})`, ...steps].join("\n");
   });
   return [
-    describeTrial(result)
-      .map((line) => plain(line))
-      .join("\n"),
+    describeTrial(result).join("\n"),
     `Same next change, tool and file, as the first raw run\n${columns(agreementTable(result))}`,
     `What the runs took, and what they did\n${columns(figuresTable(result))}`,
-    list.length > 0 ? `Moments to read\n${list.join("\n")}` : "There is no moment at which raw and condensed differ.",
+    list.length > 0
+      ? `Moments to read\n${list.join("\n")}`
+      : "No moment at which raw and condensed differ has come up.",
   ].join("\n\n");
 }
 
@@ -115,48 +95,35 @@ export function describeRun({ outcome, requests, madeUp }: Run): string {
   return `${describeOutcome(outcome)}, ${after}${madeUp.length > 0 ? `; made up: ${madeUp.length}` : ""}`;
 }
 
-export function describeOutcome(outcome: Outcome): string {
+function describeOutcome(outcome: Outcome): string {
   if (outcome.kind === "limit") return "no change";
   if (outcome.kind === "text") return "an answer in words";
-  const { tool, target, exact } = outcome;
-  const judged = exact === undefined ? "" : exact ? ", old text exact" : ", old text not in the file";
-  return `${plain(tool)} ${plain(target)}`.trim() + judged;
+  const judged = { none: "", true: ", old text exact", false: ", old text not in the file" };
+  return plain(`${outcome.tool} ${outcome.target}`) + judged[`${outcome.exact ?? "none"}`];
 }
 
 function columns(table: Table): string {
   const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => plain(row[column] ?? "").length)));
-  return table
-    .map((row) => `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ")}`.trimEnd())
-    .join("\n");
+  const lines = table.map((row) => row.map((cell, column) => plain(cell).padEnd(widths[column] ?? 0)).join("  "));
+  return lines.map((line) => `  ${line}`.trimEnd()).join("\n");
 }
 
 /** All figures, without a word of the session: to be kept, compared and sent. */
-export function jsonOf(result: TrialResult): object {
-  const { model, host, points, seed, candidates, arms, moments, runs, scores } = result;
-  return {
-    model,
-    host,
-    points,
-    seed,
-    candidates,
-    contexts: arms,
-    complete: scores.complete,
-    agreements: scores.agreements,
-    figures: scores.arms,
-    moments: moments.map((moment) => {
-      const own = runs.filter(({ index }) => index === moment.index);
-      const raw = own.find(({ arm }) => arm === RAW)?.run;
-      return { ...moment, runs: own.map(({ arm, run }) => ({ context: arm, ...figuresOfRun(run, raw) })) };
-    }),
-  };
+export function jsonOf({ title: _, scores, moments, runs, ...head }: TrialResult): object {
+  const { differences: __, ...figures } = scores;
+  const perMoment = moments.map((moment) => {
+    const own = runs.filter(({ index }) => index === moment.index);
+    const raw = own.find(({ arm }) => arm === RAW)?.run.outcome;
+    return { ...moment, runs: own.map(({ arm, run }) => ({ arm, ...figuresOfRun(run, raw) })) };
+  });
+  return { ...head, ...figures, moments: perMoment };
 }
 
-function figuresOfRun(run: Run, raw: Run | undefined): object {
-  const { outcome, lookups, madeUp, ...counts } = run;
+function figuresOfRun({ outcome, lookups, madeUp, ...counts }: Run, raw: Outcome | undefined): object {
   return {
     outcome: outcome.kind,
     ...(outcome.kind === "call" ? { tool: outcome.tool, exact: outcome.exact ?? null } : {}),
-    sameAsRaw: raw ? isSame(raw.outcome, outcome) : null,
+    sameAsRaw: raw ? isSame(raw, outcome) : null,
     ...counts,
     lookups: lookups.map(({ tool, chars, known }) => ({ tool, chars, known })),
     madeUp: madeUp.length,

@@ -1,7 +1,7 @@
 /** What the runs of a trial say: shares with their intervals, and the moments at which raw and condensed differ. */
 import { QUERY_TOOL_NAME } from "../types.js";
 import { comparableTarget } from "./calls.js";
-import { CONDENSED, type FinishedRun, type Moment, type MomentKind, type Outcome, RAW, type Run } from "./types.js";
+import { type FinishedRun, type Moment, type Outcome, RAW, RAW_AGAIN, type Run } from "./types.js";
 
 /** A share, and the bounds between which the true one lies with 95% (Wilson's score interval). 0 to 1. */
 export interface Share {
@@ -11,49 +11,22 @@ export interface Share {
   high: number;
 }
 
-/** How often one context led to the same next change, tool and file, as the first raw one. */
-export interface Agreement {
-  arm: string;
-  all: Share;
-  byKind: Readonly<Record<MomentKind, Share>>;
-}
-
-/** What the runs from one kind of context took, means a run. */
-export interface ArmFigures {
-  arm: string;
-  runs: number;
-  requests: number;
-  promptTokens: number;
-  outputTokens: number;
-  /** USD, all runs. */
-  cost: number;
-  /** Edits whose old text stands in the file, of those where that can be known. */
-  exact: Share;
-  /** Runs that asked for condensed output, how often all told, and characters a time. */
-  askedBack: Share;
-  recoveries: number;
-  recoveredChars: number;
-  /** Calls that looked for something else. */
-  lookups: number;
-  /** Runs with a call whose answer the recording does not hold. */
-  unanswered: Share;
-  /** Runs with something made up. */
-  madeUp: Share;
-  /** Runs that came to no change within their steps. */
-  undecided: Share;
-}
-
 /** A moment with its runs by the name of their context. */
 export interface TriedMoment {
   moment: Moment;
   runs: ReadonlyMap<string, Run>;
 }
 
+/** How often each context led to the same next change as the first raw one, by group of moments. */
+export type Agreements = Readonly<Record<string, Readonly<Record<keyof typeof GROUPS, Share>>>>;
+/** What the runs of each context took and did. A number is a mean or a sum, as its name says. */
+export type Figures = Readonly<Record<string, Readonly<Record<keyof typeof FIGURES, Share | number>>>>;
+
 export interface Scores {
   /** Moments that have been tried with every context. */
   complete: number;
-  agreements: Agreement[];
-  arms: ArmFigures[];
+  agreements: Agreements;
+  figures: Figures;
   /** Moments to read: the condensed context led elsewhere, to another text or to something made up. */
   differences: TriedMoment[];
 }
@@ -65,11 +38,43 @@ export function shareOf(hits: number, of: number): Share {
   if (of === 0) return { hits, of, low: 0, high: 1 };
   const share = hits / of;
   const spread = Z ** 2 / of;
-  const middle = share + spread / 2;
   const reach = Z * Math.sqrt((share * (1 - share) + spread / 4) / of);
-  const bound = (value: number) => Math.min(1, Math.max(0, value / (1 + spread)));
-  return { hits, of, low: hits === 0 ? 0 : bound(middle - reach), high: hits === of ? 1 : bound(middle + reach) };
+  const bound = (value: number) => (share + spread / 2 + value) / (1 + spread);
+  return { hits, of, low: hits === 0 ? 0 : bound(-reach), high: hits === of ? 1 : bound(reach) };
 }
+
+/** The groups of moments for which agreement is told. */
+export const GROUPS = {
+  all: { label: "all moments", has: (_: Moment) => true },
+  random: { label: "at random", has: ({ kind }: Moment) => kind === "random" },
+  use: { label: "where condensed output was used", has: ({ kind }: Moment) => kind === "use" },
+};
+
+const recoveriesOf = ({ lookups }: Run) => lookups.filter(({ tool }) => tool === QUERY_TOOL_NAME);
+const exactOf = ({ outcome }: Run) => (outcome.kind === "call" && outcome.exact !== undefined ? [outcome.exact] : []);
+
+/** Every figure of a context's runs, by its name in the JSON, in the order in which they are shown. */
+export const FIGURES = {
+  runs: { label: "runs", of: (runs: readonly Run[]) => runs.length },
+  requests: { label: "requests a run", of: mean(({ requests }) => requests) },
+  promptTokens: { label: "prompt tokens a run", of: mean(({ promptTokens }) => promptTokens) },
+  outputTokens: { label: "answer tokens a run", of: mean(({ outputTokens }) => outputTokens) },
+  cost: { label: "cost a run, USD", of: mean(({ cost }) => cost) },
+  exact: {
+    label: "old text exact in the file",
+    of: (runs: readonly Run[]) => countOf(runs.flatMap(exactOf), (exact) => exact),
+  },
+  askedBack: { label: "asked condensed output back", of: share((run) => recoveriesOf(run).length > 0) },
+  recoveries: { label: "recoveries a run", of: mean((run) => recoveriesOf(run).length) },
+  recoveredChars: {
+    label: "characters recovered a run",
+    of: mean((run) => recoveriesOf(run).reduce((sum, { chars }) => sum + chars, 0)),
+  },
+  lookups: { label: "other look-ups a run", of: mean((run) => run.lookups.length - recoveriesOf(run).length) },
+  unanswered: { label: "asked what is not recorded", of: share(({ lookups }) => lookups.some(({ known }) => !known)) },
+  madeUp: { label: "made something up", of: share(({ madeUp }) => madeUp.length > 0) },
+  undecided: { label: "no change within the steps", of: share(({ outcome }) => outcome.kind === "limit") },
+};
 
 /** Scores the runs; `arms` are the names of all contexts, the first raw one first. */
 export function scoresOf(moments: readonly Moment[], arms: readonly string[], runs: readonly FinishedRun[]): Scores {
@@ -77,16 +82,16 @@ export function scoresOf(moments: readonly Moment[], arms: readonly string[], ru
     moment,
     runs: new Map(runs.filter(({ index }) => index === moment.index).map(({ arm, run }) => [arm, run])),
   }));
+  const byArm = <T>(names: readonly string[], score: (arm: string) => T) =>
+    Object.fromEntries(names.map((arm) => [arm, score(arm)]));
   return {
     complete: tried.filter((one) => arms.every((arm) => one.runs.has(arm))).length,
-    agreements: arms.filter((arm) => arm !== RAW).map((arm) => agreementOf(arm, tried)),
-    arms: arms.map((arm) =>
-      figuresOf(
-        arm,
-        tried.flatMap((one) => one.runs.get(arm) ?? []),
-      ),
-    ),
-    differences: tried.filter((one) => isDifferent(one, arms)).sort((a, b) => a.moment.index - b.moment.index),
+    agreements: byArm(arms.slice(1), (arm) => mapValues(GROUPS, ({ has }) => agreementOf(arm, tried, has))),
+    figures: byArm(arms, (arm) => {
+      const own = tried.flatMap((one) => one.runs.get(arm) ?? []);
+      return mapValues(FIGURES, ({ of }) => of(own));
+    }),
+    differences: tried.filter(isDifferent).sort((a, b) => a.moment.index - b.moment.index),
   };
 }
 
@@ -97,52 +102,36 @@ export function isSame(a: Outcome, b: Outcome): boolean {
   return comparableTarget(a.tool, a.target) === comparableTarget(b.tool, b.target);
 }
 
-function agreementOf(arm: string, tried: readonly TriedMoment[]): Agreement {
-  const among = (kind?: MomentKind) => {
-    const pairs = tried.flatMap(({ moment, runs }) => {
-      const raw = runs.get(RAW);
-      const other = runs.get(arm);
-      return raw && other && (kind === undefined || moment.kind === kind) ? [isSame(raw.outcome, other.outcome)] : [];
-    });
-    return countOf(pairs, (same) => same);
-  };
-  return { arm, all: among(), byKind: { random: among("random"), use: among("use") } };
+function agreementOf(arm: string, tried: readonly TriedMoment[], has: (moment: Moment) => boolean): Share {
+  const pairs = tried.flatMap(({ moment, runs }) => {
+    const [raw, other] = [runs.get(RAW), runs.get(arm)];
+    return raw && other && has(moment) ? [isSame(raw.outcome, other.outcome)] : [];
+  });
+  return countOf(pairs, (same) => same);
 }
 
-function figuresOf(arm: string, runs: readonly Run[]): ArmFigures {
-  const sum = (value: (run: Run) => number) => runs.reduce((total, run) => total + value(run), 0);
-  const mean = (value: (run: Run) => number) => (runs.length > 0 ? sum(value) / runs.length : 0);
-  const recoveries = runs.flatMap(({ lookups }) => lookups.filter(({ tool }) => tool === QUERY_TOOL_NAME));
-  const judged = runs.flatMap(({ outcome }) =>
-    outcome.kind === "call" && outcome.exact !== undefined ? [outcome.exact] : [],
-  );
-  return {
-    arm,
-    runs: runs.length,
-    requests: mean(({ requests }) => requests),
-    promptTokens: mean(({ promptTokens }) => promptTokens),
-    outputTokens: mean(({ outputTokens }) => outputTokens),
-    cost: sum(({ cost }) => cost),
-    exact: countOf(judged, (exact) => exact),
-    askedBack: countOf(runs, ({ lookups }) => lookups.some(({ tool }) => tool === QUERY_TOOL_NAME)),
-    recoveries: recoveries.length,
-    recoveredChars: recoveries.reduce((total, { chars }) => total + chars, 0) / Math.max(1, recoveries.length),
-    lookups: mean(({ lookups }) => lookups.filter(({ tool }) => tool !== QUERY_TOOL_NAME).length),
-    unanswered: countOf(runs, ({ lookups }) => lookups.some(({ known }) => !known)),
-    madeUp: countOf(runs, ({ madeUp }) => madeUp.length > 0),
-    undecided: countOf(runs, ({ outcome }) => outcome.kind === "limit"),
-  };
+function isDifferent({ runs }: TriedMoment): boolean {
+  const raw = runs.get(RAW);
+  return [...runs].some(([arm, run]) => {
+    if (arm === RAW || arm === RAW_AGAIN) return false;
+    if (run.madeUp.length > 0 || exactOf(run)[0] === false) return true;
+    return raw !== undefined && !isSame(raw.outcome, run.outcome);
+  });
+}
+
+function mean(value: (run: Run) => number): (runs: readonly Run[]) => number {
+  return (runs) => runs.reduce((sum, run) => sum + value(run), 0) / Math.max(1, runs.length);
+}
+
+function share(fits: (run: Run) => boolean): (runs: readonly Run[]) => Share {
+  return (runs) => countOf(runs, fits);
 }
 
 function countOf<T>(items: readonly T[], fits: (item: T) => boolean): Share {
   return shareOf(items.filter(fits).length, items.length);
 }
 
-function isDifferent({ runs }: TriedMoment, arms: readonly string[]): boolean {
-  const raw = runs.get(RAW);
-  const others = arms.slice(arms.indexOf(CONDENSED)).flatMap((arm) => runs.get(arm) ?? []);
-  return others.some((run) => {
-    if (run.madeUp.length > 0 || (run.outcome.kind === "call" && run.outcome.exact === false)) return true;
-    return raw !== undefined && !isSame(raw.outcome, run.outcome);
-  });
+function mapValues<K extends string, T, R>(values: Readonly<Record<K, T>>, map: (value: T) => R): Record<K, R> {
+  const entries = Object.entries<T>(values).map(([key, value]) => [key, map(value)]);
+  return Object.fromEntries(entries) as Record<K, R>;
 }
