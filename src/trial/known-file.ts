@@ -73,7 +73,8 @@ export class KnownFile {
 
   /** One text has been put into the place of another. Where that place is not known, no line keeps its number. */
   replace(oldText: string, newText: string): void {
-    this.pieces = this.pieces.filter((piece) => !piece.includes(oldText) && !oldText.includes(piece));
+    // Any other piece may overlap with what is gone.
+    this.pieces = [];
     for (const { from, lines } of this.stretches()) {
       const text = lines.join("\n");
       const at = text.indexOf(oldText);
