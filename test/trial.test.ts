@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { documented } from "./support/documents.js";
 import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
 import {
   LOCAL_PROVIDER,
@@ -22,6 +23,7 @@ const NASTY = "<script>alert(1)</script>";
 const folder = mkdtempSync(join(tmpdir(), "pi-condense-trial-"));
 const session = join(folder, "session.jsonl");
 const agentDir = folder;
+const PAGE = join(folder, "page.html");
 let server: ScriptedServer;
 let running: ChildProcess | undefined;
 let interruptAt = Number.POSITIVE_INFINITY;
@@ -84,9 +86,17 @@ interface Ran {
   err: string;
 }
 
-async function trial(host: Host, model: string, ...args: string[]): Promise<Ran> {
-  const packageFolder = dirname(dirname(HOST_PATHS[host].library));
-  return start(host, [session, "--model", `${LOCAL_PROVIDER}/${model}`, "--pi", packageFolder, ...args]);
+/** Commands as they stand in the documents. */
+const PLAIN = "npx pi-condense trial <session file> --model <provider/id>";
+const COMPARING = `${PLAIN} --points 40 --compare pruneOn=every-turn --html <page>`;
+const JSON_ONLY = `${PLAIN} --json --yes`;
+const HELP = "npx pi-condense trial --help";
+
+/** Runs a documented command; a later option overrides an earlier one. */
+async function trial(host: Host, command: string, model: string, ...more: string[]): Promise<Ran> {
+  const standIns = { "<session file>": session, "<provider/id>": `${LOCAL_PROVIDER}/${model}`, "<page>": PAGE };
+  const [, , , ...args] = documented(command, standIns).argv;
+  return start(host, [...args, "--pi", packageOf(host), ...more]);
 }
 
 function start(host: Host, args: readonly string[], path = process.env.PATH): Promise<Ran> {
@@ -119,21 +129,13 @@ interface Report {
 }
 
 async function reportOf(host: Host, model: string): Promise<Report> {
-  const { code, out, err } = await trial(
-    host,
-    model,
-    "--points",
-    "4",
-    "--json",
-    "--yes",
-    "--state",
-    stateOf(host, model),
-  );
+  const { code, out, err } = await trial(host, JSON_ONLY, model, ...inShort(host, model));
   expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining("At the prices of") });
   return JSON.parse(out);
 }
 
 const stateOf = (host: Host, model: string) => join(folder, `${host}-${model}.state`);
+const inShort = (host: Host, model: string) => ["--points", "4", "--state", stateOf(host, model)];
 const condensed = ({ figures }: Report) => figures.condensed;
 
 for (const host of HOSTS) {
@@ -183,7 +185,18 @@ for (const host of HOSTS) {
       async () => {
         const page = join(folder, `${host}.html`);
         const state = stateOf(host, "makes-up");
-        const { code, out } = await trial(host, "makes-up", "--points", "4", "--yes", "--html", page, "--state", state);
+        const { code, out } = await trial(
+          host,
+          PLAIN,
+          "makes-up",
+          "--points",
+          "4",
+          "--yes",
+          "--html",
+          page,
+          "--state",
+          state,
+        );
         expect(code).toBe(0);
         expect(out).toMatch(/made something up +0% \(0 of 4; 0% to 49%\) +0% .* +100% \(4 of 4; 51% to 100%\)/);
         expect(out).toContain("Moments to read");
@@ -198,15 +211,7 @@ for (const host of HOSTS) {
     test(
       "tells once that a model fails, and keeps nothing of it",
       async () => {
-        const { code, out, err } = await trial(
-          host,
-          "fails",
-          "--points",
-          "4",
-          "--yes",
-          "--state",
-          stateOf(host, "fails"),
-        );
+        const { code, out, err } = await trial(host, PLAIN, "fails", "--yes", ...inShort(host, "fails"));
         expect(code).toBe(1);
         expect(err.match(/The model failed/g)).toHaveLength(1);
         expect(err).toContain("credit");
@@ -225,7 +230,7 @@ describe("pi-condense trial", () => {
     async () => {
       const before = server.requests.length;
       interruptAt = before + 5;
-      const first = await trial("old", "right", "--points", "4", "--yes");
+      const first = await trial("old", PLAIN, "right", "--points", "4", "--yes");
       interruptAt = Number.POSITIVE_INFINITY;
       expect(first.code).toBe(130);
       expect(first.err).toContain("Run the same command again to go on from here.");
@@ -234,12 +239,12 @@ describe("pi-condense trial", () => {
       expect(statSync(state).mode & 0o777).toBe(0o600);
       const kept = readFileSync(state, "utf8").trim().split("\n").length - 1;
       expect(kept).toBeGreaterThan(0);
-      const second = await trial("old", "right", "--points", "4", "--yes", "--json");
+      const second = await trial("old", JSON_ONLY, "right", "--points", "4");
       expect(second.code).toBe(0);
       expect(JSON.parse(second.out).complete).toBe(4);
       const asked = server.requests.length;
       // All is there: nothing is asked, neither the model nor the person.
-      const third = await trial("old", "right", "--points", "4", "--json");
+      const third = await trial("old", PLAIN, "right", "--points", "4", "--json");
       expect(third.out).toBe(second.out);
       expect(server.requests.length).toBe(asked);
     },
@@ -250,7 +255,7 @@ describe("pi-condense trial", () => {
     "asks nothing of a model before it has been agreed to",
     async () => {
       const before = server.requests.length;
-      const { code, err } = await trial("old", "right", "--seed", "9", "--state", join(folder, "unasked.state"));
+      const { code, err } = await trial("old", PLAIN, "right", "--seed", "9", "--state", join(folder, "unasked.state"));
       expect(code).toBe(2);
       expect(err).toMatch(/costs about \$\d+\.\d\d; \$\d+\.\d\d at least, \$\d+\.\d\d at most/);
       expect(err).toContain("add --yes");
@@ -263,10 +268,17 @@ describe("pi-condense trial", () => {
     "tries further settings beside the shipped ones",
     async () => {
       const args = ["--points", "2", "--yes", "--json", "--state", join(folder, "compare.state")];
-      const { out } = await trial("old", "right", "--compare", "enabled=false", ...args);
+      const { out } = await trial("old", COMPARING, "right", "--compare", "enabled=false", ...args);
       const report: Report = JSON.parse(out);
-      expect(Object.keys(report.figures)).toEqual(["raw", "raw again", "condensed", "enabled=false"]);
+      expect(Object.keys(report.figures)).toEqual([
+        "raw",
+        "raw again",
+        "condensed",
+        "pruneOn=every-turn",
+        "enabled=false",
+      ]);
       expect(report.figures["enabled=false"]).toMatchObject({ askedBack: { hits: 0 } });
+      expect(readFileSync(PAGE, "utf8")).toContain("pruneOn=every-turn");
     },
     TIMEOUT,
   );
@@ -280,12 +292,10 @@ describe("pi-condense trial", () => {
         code: 2,
         err: expect.stringContaining("npm install -g @earendil-works/pi-coding-agent"),
       });
-      const unknown = await trial("old", "rigth");
+      const unknown = await trial("old", PLAIN, "rigth");
       expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("Nearest: local/right") });
       const noKey = await start("old", [session, "--model", "anthropic/claude-sonnet-4-5", "--pi", packageOf("old")]);
       expect(noKey).toMatchObject({ code: 2, err: expect.stringContaining("There is no key for anthropic/") });
-      const noSession = await start("old", [join(folder, "none"), "--model", "local/right", "--pi", packageOf("old")]);
-      expect(noSession).toMatchObject({ code: 2, err: expect.stringContaining("there is no such file") });
       const tooOld = await start("old", [session, "--model", "local/right", "--pi", packageOf("new")]);
       if (tooOld.code === 2) expect(tooOld.err).toMatch(/needs Node 22\.19/);
     },
@@ -301,7 +311,7 @@ describe("pi-condense trial", () => {
       const { code, out } = await start("old", args, `${bin}:${process.env.PATH}`);
       expect(code).toBe(0);
       expect(out).toContain("through pi 0.73.1");
-      expect(await start("old", ["--help"], dirname(Bun.which("node") ?? ""))).toMatchObject({
+      expect(await start("old", documented(HELP).argv.slice(3), dirname(Bun.which("node") ?? ""))).toMatchObject({
         code: 0,
         out: expect.stringContaining("Usage: pi-condense trial"),
       });
