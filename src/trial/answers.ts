@@ -37,9 +37,9 @@ export class Answers {
     if (call.name === QUERY_TOOL_NAME && this.recover) {
       return { ...(await this.recover(call.arguments)), known: true };
     }
-    if (call.name === "read") return this.read(call);
     const recorded = this.files.results.get(callKey(call));
     if (recorded !== undefined) return { text: recorded, isError: false, known: true };
+    if (call.name === "read") return this.read(call);
     if (call.name === "grep") return this.tryGrep(call);
     return { text: NOT_RUN, isError: false, known: false };
   }

@@ -55,7 +55,11 @@ async function run(command: TrialCommand, terminal: TrialTerminal, signal: Abort
   const { host } = terminal;
   const { points, seed, variants } = command;
   const say = (text: string) => terminal.err(`${terminal.errIsTty ? CLEAR : ""}${text}\n`);
-  const progress = (text: string) => terminal.err(terminal.errIsTty ? CLEAR + text : "");
+  let shown = "";
+  const progress = (text: string) => {
+    if (terminal.errIsTty && text !== shown) terminal.err(CLEAR + text);
+    shown = text;
+  };
   const session = readSessionFile(command.path);
   const recording = recordingOf(session);
   const model = await host.model(command.model);

@@ -11,6 +11,8 @@ import { KnownFile } from "./known-file.js";
 const MORE_LINES = /\n*\[(\d+) more lines in file\. Use offset=\d+ to continue\.?\]$/;
 const CUT_SHORT = /\n*\[Showing lines (\d+)-(\d+) of (\d+)[^\]\n]*\]$/;
 const IMAGE_NOTE = /^Read image file \[/;
+const READ_ARGUMENTS = new Set(["path", "file_path", "offset", "limit"]);
+const NUMBERED = /^\s*\d+(?:\t|→|: |:$|\|)/;
 /** Commands that may change files which they do not name. */
 const SWEEPING =
   /\bgit\s+(?:-\S+\s+)*(?:apply|checkout|cherry-pick|clean|merge|pull|rebase|reset|restore|revert|stash|switch)\b|--write\b|--fix\b|\b(?:xargs|format|prettier)\b|\bfor\b|-exec\b|\*/;
@@ -87,10 +89,10 @@ export class RecordedFiles {
   private looked(call: Call, result: ToolResultMessage, how: "learn" | "learnMore"): void {
     const text = extractToolResultText(result);
     const key = callKey(call);
-    if (!result.isError && !this.results.has(key)) this.results.set(key, text);
+    if (!result.isError && (how === "learn" || !this.results.has(key))) this.results.set(key, text);
     const path = pathOf(call, this.cwd);
     if (call.name !== "read" || path === undefined || result.isError) return;
-    if (result.content.some(isImage) || IMAGE_NOTE.test(text)) return;
+    if (result.content.some(isImage) || IMAGE_NOTE.test(text) || !isBare(call, text)) return;
     const { offset, limit } = rangeOf(call);
     const { lines, total } = linesRead(text, offset, limit);
     this.file(path)[how](offset, lines, total);
@@ -118,6 +120,13 @@ export class RecordedFiles {
 export function callKey(call: Call): string {
   const args = Object.entries(call.arguments).sort(([a], [b]) => (a < b ? -1 : 1));
   return `${call.name} ${JSON.stringify(args)}`;
+}
+
+/** Whether a read shows lines as they are, as pi does: other agents number them, or take other arguments. */
+function isBare({ arguments: args }: Call, text: string): boolean {
+  if (Object.keys(args).some((name) => !READ_ARGUMENTS.has(name))) return false;
+  const lines = text.split("\n").filter((line) => line !== "");
+  return lines.length < 3 || lines.filter((line) => NUMBERED.test(line)).length < lines.length / 2;
 }
 
 function linesRead(text: string, offset: number, limit: number | undefined): { lines: string[]; total?: number } {
