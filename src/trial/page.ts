@@ -17,13 +17,14 @@ import type { TriedMoment } from "./scores.js";
 import { CONDENSED, type Run } from "./types.js";
 
 const OWN_STYLE = `
+.tile strong { font-size: 1.1rem; }
 h2 { font-size: 1.05rem; margin: 1.8rem 0 .3rem; }
 details { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; margin: .6rem 0; padding: .6rem .9rem; }
 summary { cursor: pointer; font-weight: 600; }
 details h3 { font-size: .9rem; margin: .9rem 0 .2rem; overflow-wrap: anywhere; }
 details ul { margin: .2rem 0; padding-left: 1.2rem; font-size: .88rem; color: var(--soft); overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; margin: .3rem 0; padding: .5rem .7rem;
-  border-left: 3px solid var(--rule); max-height: 22rem; overflow-y: auto; }
+  border-left: 3px solid var(--rule); max-height: 22rem; overflow-y: auto; tab-size: 2; }
 `;
 
 /** The page. Everything that comes from the session is escaped. */
@@ -88,8 +89,8 @@ function runOf(arm: string, run: Run): string {
   ].map((note) => `<li>${shown(note)}</li>`);
   const { outcome } = run;
   const text = outcome.kind === "call" ? outcome.args : outcome.kind === "text" ? outcome.text : "";
-  const body = text.split("\n").map(shown).join("\n");
-  return `<h3>${shown(arm)}: ${shown(describeRun(run))}</h3><ul>${notes.join("")}</ul><pre>${body}</pre>`;
+  const body = text.split("\n").map((line) => (/^[ \t]*/.exec(line)?.[0] ?? "") + shown(line));
+  return `<h3>${shown(arm)}: ${shown(describeRun(run))}</h3><ul>${notes.join("")}</ul><pre>${body.join("\n")}</pre>`;
 }
 
 function shown(text: string): string {

@@ -98,7 +98,7 @@ function speechOf({ content }: AssistantMessage): Outcome {
 }
 
 function outcomeOf(call: ToolCall, { answers, cwd }: RunOptions): Outcome {
-  const args = cut(JSON.stringify(call.arguments), MAX_KEPT_CHARS);
+  const args = cut(JSON.stringify(call.arguments, null, 2).replaceAll("\\n", "\n"), MAX_KEPT_CHARS);
   const exact = isExact(call, answers, cwd);
   return {
     kind: "call",

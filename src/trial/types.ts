@@ -57,7 +57,7 @@ export type Outcome =
       tool: string;
       /** File that the call is about, or the beginning of a command; empty where there is neither. */
       target: string;
-      /** Arguments as JSON, cut. */
+      /** Arguments as JSON for people: line breaks within texts are broken, and the end may be cut off. */
       args: string;
       /** The text to be replaced stands in the file as it was; missing where that is no edit or cannot be known. */
       exact?: boolean;
