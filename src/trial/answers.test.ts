@@ -112,6 +112,12 @@ describe("answers from a recording", () => {
     expect(await known("sed -i 's/x/y/' src/a.ts")).toEqual([false, true]);
     expect(await known("git stash")).toEqual([false, false]);
     expect(await known("npx prettier --write .")).toEqual([false, false]);
+    const patched = answersAfter(
+      3,
+      recorded(...turns, ["apply_patch", { patch: "*** Update File: src/b.ts" }, "done"]),
+    );
+    expect((await patched("read", { path: "src/a.ts" }))[1]).toBe(true);
+    expect((await patched("read", { path: "src/b.ts" }))[1]).toBe(false);
   });
 
   test("repeat what the same call gave, as long as nothing has changed", async () => {

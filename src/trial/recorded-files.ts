@@ -37,7 +37,7 @@ export class RecordedFiles {
   private before(entry: SessionEntry, pairing: CallPairing): void {
     if (entry.type !== "message") return;
     const { message } = entry;
-    if (message.role === "bashExecution") this.ran(message.command);
+    if (message.role === "bashExecution" && !isReadOnly(message.command)) this.ran(message.command, true);
     if (isAssistant(message)) pairing.open(message);
     const call = isToolResult(message) ? pairing.take(message.toolCallId) : undefined;
     if (isToolResult(message) && call) this.happened(call, message);
@@ -48,8 +48,7 @@ export class RecordedFiles {
       this.looked(call, result, "learn");
       return;
     }
-    this.results.clear();
-    if (isShell(call.name)) this.ran(commandOf(call));
+    this.ran(changesNamedIn(call), isShell(call.name));
     const path = pathOf(call, this.cwd);
     if (path === undefined || result.isError) return;
     const { content } = call.arguments;
@@ -73,12 +72,14 @@ export class RecordedFiles {
       if (!isToolResult(message) || !call) continue;
       const path = pathOf(call, this.cwd);
       if (changesNothing(call)) {
-        if (path === undefined ? changed.size === 0 : !changed.has(path)) this.looked(call, message, how);
+        // What names no file may be about all of them.
+        const holds = path === undefined ? how === "learn" && changed.size === 0 : !changed.has(path);
+        if (holds) this.looked(call, message, how);
         continue;
       }
       if (isShell(call.name)) how = "learnMore";
       if (isShell(call.name) && SWEEPING.test(commandOf(call))) return;
-      if (isShell(call.name)) for (const named of this.named(commandOf(call))) changed.add(named);
+      for (const named of this.named(changesNamedIn(call))) changed.add(named);
       if (path === undefined || message.isError || changed.has(path)) continue;
       changed.add(path);
       // A replacement that went well proves that its text was there.
@@ -98,11 +99,11 @@ export class RecordedFiles {
     this.file(path)[how](offset, lines, total);
   }
 
-  private ran(command: string): void {
-    if (isReadOnly(command)) return;
+  /** Something has run that may have changed the files which are named in `text`. */
+  private ran(text: string, isCommand: boolean): void {
     this.results.clear();
-    if (SWEEPING.test(command)) this.byPath.clear();
-    for (const path of this.named(command)) this.byPath.delete(path);
+    if (isCommand && SWEEPING.test(text)) this.byPath.clear();
+    for (const path of this.named(text)) this.byPath.delete(path);
   }
 
   private named(command: string): string[] {
@@ -114,6 +115,13 @@ export class RecordedFiles {
     this.byPath.set(path, file);
     return file;
   }
+}
+
+/** The text that names what a call may change, unless its own arguments say exactly what it does. */
+function changesNamedIn(call: Call): string {
+  if (isShell(call.name)) return commandOf(call);
+  const isPlain = typeof call.arguments.content === "string" && call.name === "write";
+  return isPlain || replacementsOf(call).length > 0 ? "" : JSON.stringify(call.arguments);
 }
 
 /** One name for calls that ask the same. */

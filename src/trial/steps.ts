@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import { cut, oneLine, sliceText } from "../text/text.js";
-import { isText, toolCallsOf } from "../transcript/messages.js";
+import { isDropped, isText, toolCallsOf } from "../transcript/messages.js";
 import { QUERY_TOOL_NAME } from "../types.js";
 import type { Answers } from "./answers.js";
 import { changesNothing, pathOf, replacementsOf, targetOf } from "./calls.js";
@@ -51,11 +51,9 @@ export async function takeSteps(options: RunOptions): Promise<Run> {
   const seen = [...options.contexts];
   while (run.requests < MAX_STEPS) {
     options.onStep?.(run.requests + 1);
-    const reply = await model.ask({ systemPrompt, messages, tools }, signal);
+    const reply = await model.ask({ systemPrompt, messages, tools }, signal).catch(fail);
     signal.throwIfAborted();
-    if (reply.stopReason === "error" || reply.stopReason === "aborted") {
-      throw new ModelFailure(oneLine(reply.errorMessage ?? "the request was aborted", 300));
-    }
+    if (isDropped(reply)) fail(reply.errorMessage ?? "the request was aborted");
     count(run, reply);
     const calls = toolCallsOf(reply);
     const changing = calls.filter((call) => !changesNothing(call));
@@ -79,6 +77,10 @@ export async function takeSteps(options: RunOptions): Promise<Run> {
     }
   }
   return run;
+}
+
+function fail(error: unknown): never {
+  throw new ModelFailure(oneLine(error instanceof Error ? error.message : String(error), 300));
 }
 
 function count(run: Run, { usage }: AssistantMessage): void {
