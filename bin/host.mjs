@@ -1,5 +1,5 @@
 /** Finds the pi that is installed, and loads its packages, for the command that asks a model. */
-import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { delimiter, dirname, join, parse, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -56,7 +56,8 @@ function onPath() {
 }
 
 function namedIn(file, folder) {
-  const text = readFileSync(file, "utf8").slice(0, 10_000);
+  // What is larger is no script.
+  const text = statSync(file).size < 10_000 ? readFileSync(file, "utf8") : "";
   const path = /(?:\$basedir|%~?dp0%?)[/\\]+([^"'\s]*pi-coding-agent)[/\\]/.exec(text)?.[1];
   return path === undefined ? undefined : packageAbove(join(folder, path.replaceAll("\\", "/")));
 }

@@ -90,10 +90,7 @@ export function shortPath(path: string, cwd: string): string {
   return cwd !== "" && path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path;
 }
 
-/**
- * The part of a target that must agree for two calls to be the same step: the file, or for a command its programs and
- * the files among its words.
- */
+/** What must agree for two calls to be the same step: the file, or of a command each program with its first word. */
 export function comparableTarget(tool: string, target: string): string {
   if (!isShell(tool)) return target;
   const programs = target.split(/&&|\|\||[;|\n]/).map((part) => part.trim().split(/\s+/).slice(0, 2).join(" "));
