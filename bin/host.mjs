@@ -16,12 +16,14 @@ const HINT =
  * `problem`, a sentence for the user, where there is none that can be used.
  */
 export function findHost(named) {
-  const root = named === undefined ? (onPath() ?? besideUs()) : packageAbove(resolve(named));
-  if (root === undefined) {
+  const found = named === undefined ? (onPath() ?? besideUs()) : packageAbove(resolve(named));
+  if (found === undefined) {
     const where =
       named === undefined ? "There is no pi on the PATH." : `${named}: this is not the folder of pi's package.`;
     return { problem: `${where} The trial asks models through pi. ${HINT}` };
   }
+  // Some package managers link packages, and keep what they need beside the real folder.
+  const root = realpathSync(found);
   const { name, version, engines } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const wanted = /\d+(?:\.\d+)*/.exec(engines?.node ?? "")?.[0];
   if (wanted !== undefined && isOlder(process.versions.node, wanted)) {
