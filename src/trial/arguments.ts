@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { ReplayInputError } from "../replay/session-file.js";
 import { type Assignment, configWith, parseAssignments } from "../replay/settings.js";
 import type { ContextPruneConfig } from "../types.js";
+import { CONDENSED } from "./types.js";
 
 export const USAGE = `Usage: pi-condense trial SESSION.jsonl --model PROVIDER/ID [options]
 
@@ -26,7 +27,6 @@ is told first, and asked about.
 
 /** A condensed context and the settings that make it. */
 export interface Variant {
-  /** Empty for the shipped settings. */
   name: string;
   config: ContextPruneConfig;
 }
@@ -76,7 +76,7 @@ export function parseTrialArguments(args: readonly string[]): TrialCommand {
     model,
     points: wholeNumber("--points", values.points, 1, 1_000),
     seed: wholeNumber("--seed", values.seed, 0, 2 ** 32 - 1),
-    variants: [{ name: "", config: configWith([DIGESTS]) }, ...(values.compare ?? []).map(variantOf)],
+    variants: [{ name: CONDENSED, config: configWith([DIGESTS]) }, ...(values.compare ?? []).map(variantOf)],
     json,
     html,
     state,

@@ -2,19 +2,19 @@
 import { writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { createInterface } from "node:readline/promises";
-import { type Recording, recordingOf } from "../replay/recording.js";
+import { recordingOf } from "../replay/recording.js";
 import { ReplayInputError, readSessionFile } from "../replay/session-file.js";
 import { grouped } from "../text/text.js";
 import { parseTrialArguments, type TrialCommand } from "./arguments.js";
-import { type Candidate, candidatesOf } from "./contexts.js";
-import { armsOf, describeEstimate, estimateOf } from "./estimate.js";
+import { candidatesOf } from "./contexts.js";
+import { describeEstimate, estimateOf } from "./estimate.js";
 import { pickMoments } from "./moments.js";
 import { renderTrialPage } from "./page.js";
 import { jsonOf, plain, renderReport, type TrialResult } from "./report.js";
 import { scoresOf } from "./scores.js";
 import { defaultStatePath, digestOf, StateFile } from "./state-file.js";
 import { runTrial, type TrialEnd } from "./trial.js";
-import type { TrialHost, TrialModel } from "./types.js";
+import { armsOf, type TrialHost, type TrialModel } from "./types.js";
 
 /** Where the program reads and writes, and the host that it asks through. */
 export interface TrialTerminal {
@@ -63,13 +63,19 @@ async function run(command: TrialCommand, terminal: TrialTerminal, signal: Abort
   const session = readSessionFile(command.path);
   const recording = recordingOf(session);
   const model = await host.model(command.model);
-  const candidates = await survey(recording, command, (share) => progress(`reading: ${Math.floor(share * 100)}%`));
+  const candidates = await candidatesOf(recording, variants[0].config, (share) =>
+    progress(`reading: ${Math.floor(share * 100)}%`),
+  );
   const fitting = candidates.filter(({ rawTokens }) => fits(rawTokens, model));
-  if (fitting.length === 0) throw new ReplayInputError(`No moment fits into the window of ${model.name}.`);
+  if (fitting.length === 0) {
+    const why =
+      candidates.length > 0 ? `no moment fits into the window of ${model.name}` : "nothing would be condensed";
+    throw new ReplayInputError(`${command.path}: ${why}.`);
+  }
   const left = candidates.length - fitting.length;
   if (left > 0) say(`${grouped(left)} requests are too long for the window of ${plain(model.name)} and are left out.`);
   const moments = pickMoments(fitting, command);
-  const arms = armsOf(variants.slice(1).map(({ name }) => name));
+  const arms = armsOf(variants);
   const settings = { model: model.name, points, seed, variants };
   const digest = digestOf({ entries: session.entries, ...settings });
   const state = StateFile.open(command.state ?? defaultStatePath(command.path, digest), digest);
@@ -96,16 +102,6 @@ async function run(command: TrialCommand, terminal: TrialTerminal, signal: Abort
   const about = { title: basename(command.path), model: model.name, host: host.name, points, seed };
   report({ ...about, candidates: fitting.length, arms, moments, runs: state.runs, scores }, command, terminal);
   return conclude(end, say);
-}
-
-async function survey(
-  recording: Recording,
-  { variants: [{ config }], path }: TrialCommand,
-  onShare: (share: number) => void,
-): Promise<Candidate[]> {
-  const found = await candidatesOf(recording, config, onShare);
-  if (found.length === 0) throw new ReplayInputError(`${path}: nothing of this session would have been condensed.`);
-  return found;
 }
 
 function fits(tokens: number, { contextWindow }: TrialModel): boolean {

@@ -2,7 +2,7 @@
 import { costOf, type ModelCost } from "../cost/prices.js";
 import { grouped } from "../text/text.js";
 import { MAX_STEPS } from "./steps.js";
-import { CONDENSED, type Moment, RAW, RAW_AGAIN } from "./types.js";
+import { type Moment, RAW, RAW_AGAIN } from "./types.js";
 
 /** Requests of a run as they were in the sessions that this was tried on, and tokens that each adds. */
 const USUAL_STEPS = 3;
@@ -61,9 +61,4 @@ function costOfRun(tokens: number, isCached: boolean, steps: number, cost: Model
     sum += costOf({ read: old, write, input: 0, output: ANSWER_TOKENS }, cost);
   }
   return sum;
-}
-
-/** Contexts of a trial by name: the raw one twice, the condensed one, and one for each further variant. */
-export function armsOf(compare: readonly string[]): string[] {
-  return [RAW, RAW_AGAIN, CONDENSED, ...compare];
 }

@@ -4,12 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { parseSession } from "../replay/session-file.js";
-import { armsOf, estimateOf } from "./estimate.js";
+import { estimateOf } from "./estimate.js";
 import { pickMoments } from "./moments.js";
 import { isSame, scoresOf, shareOf } from "./scores.js";
 import { StateFile } from "./state-file.js";
 import { systemPromptOf, toolsOf } from "./tools.js";
-import type { Moment, Outcome, Run } from "./types.js";
+import { armsOf, CONDENSED, type Moment, type Outcome, type Run } from "./types.js";
+
+const ARMS = armsOf([{ name: CONDENSED }]);
 
 const call = (tool: string, target: string, exact?: boolean): Outcome => ({
   kind: "call",
@@ -75,7 +77,7 @@ test("moments that want reading are those where the condensed context leads else
       run: index === 1 ? edit : index === 3 ? run(call("edit", "a.ts", false)) : run(call("bash", "ls")),
     },
   ]);
-  const { complete, agreements, figures, differences } = scoresOf(moments, armsOf([]), runs);
+  const { complete, agreements, figures, differences } = scoresOf(moments, ARMS, runs);
   expect(complete).toBe(3);
   expect(agreements.condensed).toMatchObject({
     all: { hits: 2, of: 3 },
@@ -85,7 +87,7 @@ test("moments that want reading are those where the condensed context leads else
   expect(agreements["raw again"]).toMatchObject({ all: { hits: 0, of: 3 } });
   expect(figures.condensed).toMatchObject({ exact: { hits: 1, of: 2 }, promptTokens: 100 });
   expect(differences.map((one) => one.moment.index)).toEqual([3, 5]);
-  expect(scoresOf(moments, armsOf([]), runs.slice(0, 4)).complete).toBe(1);
+  expect(scoresOf(moments, ARMS, runs.slice(0, 4)).complete).toBe(1);
 });
 
 test("moments are the same for the same seed, half of them with uses as far as there are any", () => {
@@ -107,12 +109,12 @@ test("moments are the same for the same seed, half of them with uses as far as t
 
 test("the cost is told for what is still to be made, the second raw run from the cache of the first", () => {
   const rates = { input: 1_000, output: 0, cacheRead: 100, cacheWrite: 1_000 };
-  const all = estimateOf([moment(1, "use")], armsOf([]), rates, () => false);
+  const all = estimateOf([moment(1, "use")], ARMS, rates, () => false);
   // 4,000 tokens raw with what stands before them, written once and read once; 3,100 condensed.
   expect(all).toMatchObject({ runs: 3, least: 4 + 0.4 + 3.1 });
   expect(all.usual).toBeGreaterThan(all.least);
   expect(all.most).toBeGreaterThan(all.usual);
-  expect(estimateOf([moment(1, "use")], armsOf([]), rates, (_, arm) => arm !== "condensed").least).toBeCloseTo(3.1);
+  expect(estimateOf([moment(1, "use")], ARMS, rates, (_, arm) => arm !== "condensed").least).toBeCloseTo(3.1);
 });
 
 test("tools and prompts are the recorded ones, else the host's, else what the calls show", () => {

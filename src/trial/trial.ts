@@ -3,11 +3,19 @@ import type { Recording } from "../replay/recording.js";
 import { Answers } from "./answers.js";
 import type { Variant } from "./arguments.js";
 import { contextsAt, queryTool, rawContext, type Snapshot, textOfContext } from "./contexts.js";
-import { armsOf } from "./estimate.js";
 import { RecordedFiles } from "./recorded-files.js";
 import { ModelFailure, takeSteps } from "./steps.js";
 import { systemPromptOf, toolsOf } from "./tools.js";
-import { CONDENSED, type FinishedRun, type Moment, RAW, RAW_AGAIN, type TrialHost, type TrialModel } from "./types.js";
+import {
+  armsOf,
+  CONDENSED,
+  type FinishedRun,
+  type Moment,
+  RAW,
+  RAW_AGAIN,
+  type TrialHost,
+  type TrialModel,
+} from "./types.js";
 
 /** So many failures in a row end the trial. */
 const MAX_FAILURES = 3;
@@ -39,8 +47,8 @@ export interface TrialEnd {
 
 /** Makes the runs that are missing. A run that fails is left out, so that a later trial makes it. */
 export async function runTrial(plan: TrialPlan, surroundings: TrialSurroundings): Promise<TrialEnd> {
-  const arms = armsOf(plan.variants.slice(1).map(({ name }) => name));
-  const contexts = await condensedContexts(plan, arms);
+  const arms = armsOf(plan.variants);
+  const contexts = await condensedContexts(plan);
   const told = new Set<string>();
   let failures = 0;
   let inRow = 0;
@@ -66,18 +74,13 @@ export async function runTrial(plan: TrialPlan, surroundings: TrialSurroundings)
   return { how: "done", failures };
 }
 
+/** The condensed contexts of each variant, by its name and the moment's index. */
 type Contexts = ReadonlyMap<string, ReadonlyMap<number, Snapshot>>;
 
-async function condensedContexts(
-  { recording, moments, variants }: TrialPlan,
-  arms: readonly string[],
-): Promise<Contexts> {
+async function condensedContexts({ recording, moments, variants }: TrialPlan): Promise<Contexts> {
   const indexes = new Set(moments.map(({ index }) => index));
   const contexts = new Map<string, ReadonlyMap<number, Snapshot>>();
-  const names = arms.slice(arms.indexOf(CONDENSED));
-  for (const [i, { config }] of variants.entries()) {
-    contexts.set(names[i] ?? "", await contextsAt(recording, config, indexes));
-  }
+  for (const { name, config } of variants) contexts.set(name, await contextsAt(recording, config, indexes));
   return contexts;
 }
 

@@ -97,6 +97,11 @@ export const RAW = "raw";
 export const RAW_AGAIN = "raw again";
 export const CONDENSED = "condensed";
 
+/** The contexts of a trial: the raw one twice, then one for each variant. */
+export function armsOf(variants: readonly { name: string }[]): string[] {
+  return [RAW, RAW_AGAIN, ...variants.map(({ name }) => name)];
+}
+
 /** A finished run and where it belongs. */
 export interface FinishedRun {
   index: number;
