@@ -71,6 +71,30 @@ describe("answers from a recording", () => {
     ]);
   });
 
+  test("give the same to a shell that only reads and searches", async () => {
+    const after = answersAfter(1, recorded(read("src/a.ts", "one(1)\ntwo|2\nthree\nfour")));
+    const bash = async (command: string) => (await after("bash", { command }))[0];
+    expect(await bash("cat src/a.ts")).toBe("one(1)\ntwo|2\nthree\nfour");
+    expect(await bash("cd /repo/src && sed -n '2,3p' a.ts")).toBe(
+      "two|2\nthree\n\n[1 more lines in file. Use offset=4 to continue.]",
+    );
+    expect(await bash("head -n 1 /repo/src/a.ts 2>/dev/null")).toMatch(/^one\(1\)\n\n\[3 more/);
+    expect(await bash('grep -n "one\\|two|2" src/a.ts')).toBe("a.ts:1: one(1)\na.ts:2: two|2");
+    expect(await bash("grep -nE 'one|THREE' src/a.ts")).toBe("a.ts:1: one(1)");
+    expect(await bash("rg -i THREE src | head -5")).toMatch(/^a\.ts:3: three\n/);
+    expect(await bash("grep -n 'one(1)' src/a.ts")).toBe("a.ts:1: one(1)");
+    for (const command of [
+      "cat src/*.ts",
+      "grep -c x src/a.ts",
+      "cat src/a.ts | sort",
+      "cat src/a.ts src/b.ts",
+      "ls",
+      "grep x",
+    ]) {
+      expect([command, await bash(command)]).toEqual([command, expect.stringContaining("Nothing is run here")]);
+    }
+  });
+
   test("say what they do not know", async () => {
     const part = "l3\nl4\n\n[6 more lines in file. Use offset=5 to continue.]";
     const after = answersAfter(1, recorded(read("a.ts", part, { offset: 3, limit: 2 })));

@@ -4,9 +4,10 @@ import picomatch from "picomatch";
 import { matchesOf } from "../recovery/patterns.js";
 import { numberArg, stringArg } from "../text/text.js";
 import { QUERY_TOOL_NAME } from "../types.js";
-import { type Call, pathOf, rangeOf, shortPath } from "./calls.js";
+import { type Call, commandOf, isShell, pathOf, rangeOf, shortPath } from "./calls.js";
 import type { KnownFile } from "./known-file.js";
 import { callKey, type RecordedFiles } from "./recorded-files.js";
+import { lookupsOf } from "./shell.js";
 
 /** What a call gets. */
 export interface Answer {
@@ -41,7 +42,14 @@ export class Answers {
     if (recorded !== undefined) return { text: recorded, isError: false, known: true };
     if (call.name === "read") return this.read(call);
     if (call.name === "grep") return this.tryGrep(call);
-    return { text: NOT_RUN, isError: false, known: false };
+    const lookups = isShell(call.name) ? lookupsOf(commandOf(call), this.cwd) : undefined;
+    if (!lookups) return { text: NOT_RUN, isError: false, known: false };
+    const found = lookups.map((one) => (one.name === "read" ? this.read(one) : this.tryGrep(one)));
+    return {
+      text: found.map(({ text }) => text).join("\n"),
+      isError: found.every(({ isError }) => isError),
+      known: found.every(({ known }) => known),
+    };
   }
 
   private read(call: Call): Answer {
