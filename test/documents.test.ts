@@ -64,6 +64,9 @@ const byPackaging = (command: string): RunElsewhere => ({
   as: `documented("${command}"`,
 });
 
+/** A command that is named so there, and run with a stand-in for each placeholder. */
+const byTrial = (name: string): RunElsewhere => ({ by: "test/trial.test.ts", as: `const ${name} = ` });
+
 /** Every command of the documents but those of `/pruner` and of the replay, as it stands there. */
 const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "npm test": { by: ".ci/run", as: "npm test --silent" },
@@ -95,6 +98,11 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "/login": { by: "test/terminal/screens.test.ts" },
   "/compact": { by: "test/terminal/screens.test.ts" },
   "/reload": { by: "test/terminal/screens.test.ts" },
+  "npx pi-condense trial <session file> --model <provider/id>": byTrial("PLAIN"),
+  "npx pi-condense trial <session file> --model <provider/id> --points 40 --compare pruneOn=every-turn --html <page>":
+    byTrial("COMPARING"),
+  "npx pi-condense trial <session file> --model <provider/id> --json --yes": byTrial("JSON_ONLY"),
+  "npx pi-condense trial --help": byTrial("HELP"),
   "PI_CACHE_RETENTION=long": { by: "test/cache-aware.test.ts", as: 'process.env.PI_CACHE_RETENTION = "long"' },
 };
 

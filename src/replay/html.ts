@@ -70,7 +70,7 @@ function costLabel({ settings }: ReplayReport): string {
 }
 
 /** Style and script stand in files of their own; the page holds them whole. */
-function part(name: string): string {
+export function part(name: "page.css" | "page.js"): string {
   return readFileSync(new URL(name, import.meta.url), "utf8");
 }
 

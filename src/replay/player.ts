@@ -54,8 +54,13 @@ export interface PlayOptions {
   compactions: "recorded" | "simulated";
   /** Missing for the session as it is. */
   condensing?: Condensing;
-  /** Told of each request, after it has been priced. */
-  onRequest?(index: number, messages: readonly AgentMessage[], reply: AssistantMessage): void;
+  /** Told of each request, after it has been priced; `entries` are those of the branch so far, and grow later on. */
+  onRequest?(
+    index: number,
+    messages: readonly AgentMessage[],
+    reply: AssistantMessage,
+    entries: readonly SessionEntry[],
+  ): void;
 }
 
 /** Plays the session; `options.meter` holds the figures afterwards. */
@@ -114,7 +119,7 @@ class Player {
     if (this.options.compactions === "simulated") this.compactIfDue(reply.timestamp);
     const messages = await this.sentFor(reply);
     this.options.meter.request(messages, reply);
-    this.options.onRequest?.(index, messages, reply);
+    this.options.onRequest?.(index, messages, reply, this.session.branch());
   }
 
   /** The messages of the request that `reply` answers. */

@@ -183,8 +183,8 @@ async function pointsOf(
   await run({
     meter,
     compactions: "recorded",
-    onRequest(index, messages, reply) {
-      onRequest(index, messages, reply);
+    onRequest(index, messages, reply, entries) {
+      onRequest(index, messages, reply, entries);
       const recorded = recordedPromptTokens(reply);
       if (recorded === 0 || index >= recording.condensedFrom) return;
       points.push({ model: modelOf(reply), estimated: meter.requests.at(-1)?.tokens ?? 0, recorded });
