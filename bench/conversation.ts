@@ -1,6 +1,7 @@
 /** A made-up conversation for measurements where no recording is at hand; the same for every run. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { isToolResult } from "../src/transcript/messages.js";
 
 const USAGE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
 const TURNS_A_PROMPT = 7;
@@ -60,4 +61,26 @@ function reply(
     stopReason,
     timestamp,
   };
+}
+
+/** The conversation over and over, with ids and timestamps of its own each time, up to `size` messages. */
+export function repeat(messages: readonly AgentMessage[], size: number): AgentMessage[] {
+  const span = (messages.at(-1)?.timestamp ?? 0) - (messages[0]?.timestamp ?? 0) + 60_000;
+  return Array.from({ length: size }, (_, i): AgentMessage => {
+    const round = Math.floor(i / messages.length);
+    const message = structuredClone(messages[i % messages.length]);
+    if (!message) throw new Error("the conversation is empty");
+    message.timestamp += round * span;
+    if (isToolResult(message))
+      return { ...message, toolCallId: `${message.toolCallId}-${round}`, content: vary(message.content, round) };
+    if (message.role === "assistant") {
+      for (const block of message.content) if (block.type === "toolCall") block.id = `${block.id}-${round}`;
+    }
+    return message;
+  });
+}
+
+/** So that the rounds are no repeats of each other. */
+function vary<T extends { type: string }>(content: T[], round: number): T[] {
+  return content.map((block) => ("text" in block && round > 0 ? { ...block, text: `${round}\n${block.text}` } : block));
 }

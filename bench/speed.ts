@@ -12,7 +12,7 @@ import { pruneMessages } from "../src/pruner.js";
 import type { RenderPlan } from "../src/render/plan.js";
 import { contentChars, isToolResult } from "../src/transcript/messages.js";
 import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
-import { generateConversation } from "./conversation.js";
+import { generateConversation, repeat } from "./conversation.js";
 import { loadRecording } from "./recording.js";
 
 const SIZES = [1_000, 3_000, 10_000];
@@ -85,28 +85,6 @@ function rendering(raw: readonly AgentMessage[], plan: RenderPlan): number {
   const copies = Array.from({ length: 3 }, () => structuredClone([...raw]));
   let turn = 0;
   return median(() => memo.render(copies[turn++ % copies.length] ?? [], plan));
-}
-
-/** The conversation over and over, with ids and timestamps of its own each time, up to `size` messages. */
-function repeat(messages: readonly AgentMessage[], size: number): AgentMessage[] {
-  const span = (messages.at(-1)?.timestamp ?? 0) - (messages[0]?.timestamp ?? 0) + 60_000;
-  return Array.from({ length: size }, (_, i): AgentMessage => {
-    const round = Math.floor(i / messages.length);
-    const message = structuredClone(messages[i % messages.length]);
-    if (!message) throw new Error("the conversation is empty");
-    message.timestamp += round * span;
-    if (isToolResult(message))
-      return { ...message, toolCallId: `${message.toolCallId}-${round}`, content: vary(message.content, round) };
-    if (message.role === "assistant") {
-      for (const block of message.content) if (block.type === "toolCall") block.id = `${block.id}-${round}`;
-    }
-    return message;
-  });
-}
-
-/** So that the rounds are no repeats of each other. */
-function vary<T extends { type: string }>(content: T[], round: number): T[] {
-  return content.map((block) => ("text" in block && round > 0 ? { ...block, text: `${round}\n${block.text}` } : block));
 }
 
 function median(action: () => unknown): number {

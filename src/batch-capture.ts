@@ -15,6 +15,7 @@ import {
   lastAnswerIndex,
   occurrenceKey,
   otherBlocks,
+  resultFinder,
   resultIdsIn,
   resultKeys,
   resultKeysIn,
@@ -165,9 +166,11 @@ function captureWhere(
   let turnStart = Math.max(0, start - 1);
   while (turnStart > 0 && messages[turnStart]?.role !== "assistant") turnStart -= 1;
   const passed = resultKeys(messages.slice(turnStart, start));
-  const isOpen = ({ toolCallId, timestamp }: ToolResultMessage) =>
-    !options.isDealtWith(occurrenceKey(toolCallId, timestamp));
-  const turns = turnsBetween(messages, turnStart, options.end).filter(({ toolResults }) => toolResults.some(isOpen));
+  const isOpen = ({ toolResults }: AssistantTurn) => {
+    const keyOf = resultKeysIn(toolResults);
+    return toolResults.some((result) => !options.isDealtWith(keyOf(result)));
+  };
+  const turns = turnsBetween(messages, turnStart, options.end).filter(isOpen);
   const batches = turns.map((turn) => {
     const batch = captureBatch(turn);
     const toolCalls = batch.toolCalls.filter(
@@ -188,8 +191,8 @@ function captureWhere(
 
 function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {
   if (key === undefined) return 0;
-  const keyOf = resultKeysIn(messages);
-  const index = messages.findLastIndex((message) => isToolResult(message) && keyOf(message) === key);
+  const keyAt = resultFinder(messages, [key]);
+  const index = messages.findLastIndex((_, i) => keyAt(i) !== undefined);
   if (index >= 0) return index + 1;
   // The frontier of an earlier release names the bare id, which means something only while one result has it.
   const named = messages.flatMap((m, i) => (isToolResult(m) && m.toolCallId === key ? [i] : []));
@@ -200,12 +203,10 @@ function indexBehind(messages: readonly AgentMessage[], key: string | undefined)
 export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySet<string>): Set<string> {
   const seen = new Set<string>();
   const repeated = new Set<string>();
-  if (keys.size === 0) return repeated;
-  const keyOf = resultKeysIn(messages);
-  for (const message of messages) {
-    if (!isToolResult(message)) continue;
-    const key = keyOf(message);
-    if (!keys.has(key)) continue;
+  const keyAt = resultFinder(messages, keys);
+  for (let i = 0; i < messages.length && keys.size > 0; i++) {
+    const key = keyAt(i);
+    if (key === undefined) continue;
     if (seen.has(key)) repeated.add(key);
     seen.add(key);
   }

@@ -110,10 +110,17 @@ export function createProtection(options: ProtectionOptions): Protection {
     known.set(spelling, verdict);
     return verdict;
   };
-  const isProtectedPath = (args: unknown): boolean => {
-    if (kept.length === 0) return false;
+  const looked = new WeakMap<object, boolean>();
+  const lookFor = (args: unknown): boolean => {
     for (const spelling of pathsIn(args, "", 0)) if (matches(spelling)) return true;
     return false;
+  };
+  // The session's own arguments are the same objects each time they are asked about.
+  const isProtectedPath = (args: unknown): boolean => {
+    if (kept.length === 0 || typeof args !== "object" || args === null) return false;
+    const verdict = looked.get(args) ?? lookFor(args);
+    looked.set(args, verdict);
+    return verdict;
   };
   const isProtected = ({ toolName, args }: ProtectableCall) =>
     tools(toolName) || lists(toolName) || isProtectedPath(args);

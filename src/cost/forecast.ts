@@ -8,6 +8,7 @@ import {
   isAssistant,
   isToolResult,
   lastAnswerIndex,
+  resultFinder,
   resultKeysIn,
 } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
@@ -83,14 +84,14 @@ export function forecastStubs(
     carriedTokens += tokens * Math.max(0, repliesBehind - 1);
     if (firstChanged < 0 || index < firstChanged) firstChanged = index;
   };
-  const keyOf = resultKeysIn(rendered);
+  const keyAt = resultFinder(rendered, calls.keys());
   for (const [i, message] of rendered.entries()) {
     if (isAssistant(message)) {
       replyIndex = i;
       repliesBehind -= 1;
     }
     if (!isToolResult(message)) continue;
-    const call = calls.get(keyOf(message));
+    const call = calls.get(keyAt(i) ?? "");
     if (!call) continue;
     const ofArguments = savedArgumentTokens(call, config);
     if (ofArguments > 0) clear(ofArguments, replyIndex);

@@ -129,6 +129,7 @@ export class SessionState {
     if (this.planned?.epoch !== epoch || this.planned.config !== config) {
       const plan = buildRenderPlan(this.indexer.committed(), {
         config,
+        previous: this.planned?.plan,
         locateBlob: (record) => this.locateBlob(record.spillPath),
         findOriginal: originalsByKey(() => this.reader.getEntries()),
         stripFinalAssistantThinking: config.chainCompression.stripFinalAssistantThinking,

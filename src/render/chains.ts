@@ -25,11 +25,23 @@ interface BodySources {
   protectTags: boolean;
 }
 
-/** The active chains with their bodies, oldest first. */
-export function renderChains(state: CommittedState, sources: BodySources): RenderedChain[] {
+/**
+ * The active chains with their bodies, oldest first. What a chain says was settled when it was compressed, so that its
+ * text is taken from `earlier` ones that were made of the same entries and settings.
+ */
+export function renderChains(
+  state: CommittedState,
+  sources: BodySources,
+  earlier: readonly RenderedChain[] = [],
+): RenderedChain[] {
+  const known = new Map(earlier.map((chain) => [chain.entry, chain]));
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
-  return active.map((entry, i) => new ChainText(entry, i < terse ? "terse" : "full", state, sources));
+  return active.map((entry, i) => {
+    const level = i < terse ? "terse" : "full";
+    const same = known.get(entry);
+    return same?.level === level ? same : new ChainText(entry, level, state, sources);
+  });
 }
 
 /** A chain whose body is made when it is first met: after a restart most of them may stand behind a compaction. */

@@ -53,6 +53,8 @@ export interface RenderPlan {
 export interface PlanOptions {
   /** The settings as a whole: another object after each change. */
   config?: object;
+  /** The plan before this one. */
+  previous?: RenderPlan;
   /** Path at which the blob of a record can be read now; `undefined` where it is gone. */
   locateBlob: LocateBlob;
   /** The session's own copy of a result. */
@@ -66,13 +68,15 @@ export interface PlanOptions {
 /** Builds the plan of an epoch. */
 export function buildRenderPlan(state: CommittedState, options: PlanOptions): RenderPlan {
   const replacements = new StubbedResults(state, options);
+  const { previous, config } = options;
+  const goesOn = previous?.journal === state.journal && previous.config === config;
   return {
     replacements,
     isEmpty: state.calls.size + state.duplicates.size + state.pointers.size === 0,
     bareIds: state.bareIds,
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
     argumentsOf: (key) => argumentOptions(key, state, options),
-    chains: renderChains(state, options),
+    chains: renderChains(state, options, goesOn ? previous.chains : []),
     journal: state.journal,
     revision: state.journal.length,
     config: options.config,

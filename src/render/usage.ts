@@ -16,8 +16,9 @@ export function usageAsSent(
 ): ContextUsage | undefined {
   if (!usage || usage.tokens === null) return usage;
   let saved = 0;
-  const keyOf = resultKeysIn(messages);
-  for (const message of messages.slice(lastAnswerIndex(messages) + 1)) {
+  const uncounted = messages.slice(lastAnswerIndex(messages) + 1);
+  const keyOf = resultKeysIn(uncounted);
+  for (const message of uncounted) {
     if (!isToolResult(message)) continue;
     const replacement = replacements.get(keyOf(message));
     if (replacement?.eager) saved += Math.max(0, contentChars(message.content) - replacement.text.length);

@@ -116,25 +116,18 @@ export function occurrenceKey(toolCallId: string, resultTimestamp?: number): str
  * in one turn that have id and time in common, as servers that give no ids make them, the second is named `id#2` and so on.
  */
 export class ResultIds {
-  private readonly firstById = new Map<string, ToolResultMessage>();
-  private readonly counts = new Map<string, number>();
+  private readonly turn: ToolResultMessage[] = [];
 
   /** A turn begins. */
   opens(): void {
-    this.firstById.clear();
-    this.counts.clear();
+    this.turn.length = 0;
   }
 
   idOf(result: ToolResultMessage): string {
-    const first = this.firstById.get(result.toolCallId);
-    if (!first) {
-      this.firstById.set(result.toolCallId, result);
-      return String(result.toolCallId);
-    }
-    const key = plainKey(result);
-    const count = (this.counts.get(key) ?? (key === plainKey(first) ? 1 : 0)) + 1;
-    this.counts.set(key, count);
-    return count > 1 ? `${result.toolCallId}#${count}` : String(result.toolCallId);
+    let place = 1;
+    for (const earlier of this.turn) if (hasSameKey(earlier, result)) place += 1;
+    this.turn.push(result);
+    return place > 1 ? `${result.toolCallId}#${place}` : String(result.toolCallId);
   }
 }
 
@@ -157,13 +150,47 @@ export function resultKeysIn(messages: readonly AgentMessage[]): (result: ToolRe
   return (result) => occurrenceKey(idOf(result), result.timestamp);
 }
 
+/**
+ * Finds the results among `messages` that have one of these keys. A look at their times comes first, since it costs less
+ * than the making of a key, and most of a long conversation is passed over.
+ */
+export function resultFinder(
+  messages: readonly AgentMessage[],
+  keys: Iterable<string>,
+): (index: number) => string | undefined {
+  const wanted = new Set(keys);
+  const times = new Set(
+    [...wanted].map((key) => (key.includes("@") ? Number(key.slice(key.lastIndexOf("@") + 1)) : NaN)),
+  );
+  return (index) => {
+    const message = messages[index];
+    if (!message || !isToolResult(message)) return undefined;
+    if (!times.has(message.timestamp) && !times.has(timeOf(message.timestamp) ?? Number.NaN)) return undefined;
+    const key = keyAt(messages, index);
+    return key !== undefined && wanted.has(key) ? key : undefined;
+  };
+}
+
+/** The key of the result at an index, worked out in its turn alone. */
+function keyAt(messages: readonly AgentMessage[], index: number): string | undefined {
+  let start = index;
+  while (start > 0 && messages[start - 1]?.role !== "assistant") start -= 1;
+  const ids = new ResultIds();
+  let key: string | undefined;
+  for (const message of messages.slice(start, index + 1)) {
+    if (isToolResult(message)) key = occurrenceKey(ids.idOf(message), message.timestamp);
+  }
+  return key;
+}
+
 /** Occurrence keys of the results among `messages`. */
 export function resultKeys(messages: readonly AgentMessage[]): Set<string> {
   return new Set(messages.filter(isToolResult).map(resultKeysIn(messages)));
 }
 
-function plainKey({ toolCallId, timestamp }: ToolResultMessage): string {
-  return occurrenceKey(toolCallId, timestamp);
+function hasSameKey(one: ToolResultMessage, other: ToolResultMessage): boolean {
+  if (String(one.toolCallId) !== String(other.toolCallId)) return false;
+  return one.timestamp === other.timestamp || timeOf(one.timestamp) === timeOf(other.timestamp);
 }
 
 /** Index of the last finished assistant message, or -1. What stands before it has been seen by the model. */
