@@ -1,4 +1,5 @@
 /** Every setting of the table changes what the product does. */
+
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,6 +11,7 @@ import { SETTINGS, type SettingKey } from "../src/config.js";
 import { emptyReport } from "../src/flush.js";
 import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
+import { isRecord } from "../src/text/json.js";
 import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { segment } from "../src/ui/status-line.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
@@ -243,8 +245,12 @@ const EFFECTS: Record<SettingKey, () => Promise<[unknown, unknown]>> = {
     const entries = async (batchingMode: Settings["batchingMode"]) => {
       const played = session({ batchingMode });
       await played.play(run);
-      return played.tree.getEntries().filter((e) => e.type === "custom" && e.customType === "context-prune-summary")
-        .length;
+      const frontiers = played.tree
+        .getEntries()
+        .filter((e) => e.type === "custom" && e.customType.endsWith("frontier"));
+      return frontiers.map((entry) =>
+        entry.type === "custom" && isRecord(entry.data) ? entry.data.attemptedBatchCount : 0,
+      );
     };
     return [await entries("turn"), await entries("agent-message")];
   },

@@ -171,7 +171,7 @@ function argsOf(key: string, record: ToolCallRecord, { entries }: RecoverySource
   if (key !== occurrenceKey(record.toolCallId, record.resultTimestamp))
     return findOriginals(entries, key)[0]?.args ?? record.args;
   // A record holds the beginning of long arguments; the message that it was made from has them whole.
-  const original = record.resultChars === undefined ? "gone" : originalOfRecord(record, entries);
+  const original = record.resultText ? "gone" : originalOfRecord(record, entries);
   return typeof original === "string" ? record.args : original.args;
 }
 

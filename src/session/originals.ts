@@ -36,8 +36,10 @@ export function originalOfRecord(
 ): OriginalResult | "changed" | "gone" {
   const found = findOriginals(entries, occurrenceKey(record.toolCallId, record.resultTimestamp));
   const { contentHash: hash } = record;
-  const original = found.find(({ message }) => hash === undefined || hashOfResult(message) === hash);
-  return original ?? (found.length > 0 ? "changed" : "gone");
+  const isSame = ({ message }: OriginalResult) => hash === undefined || hashOfResult(message) === hash;
+  // A record whose time is wrong still finds its call's result by the content.
+  const others = found.length > 0 || hash === undefined ? [] : findOriginals(entries, record.toolCallId);
+  return found.find(isSame) ?? others.find(isSame) ?? (found.length > 0 ? "changed" : "gone");
 }
 
 /** The results that an occurrence key, or a bare call id, names, in the order of the file. */
