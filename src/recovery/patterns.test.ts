@@ -54,7 +54,7 @@ describe("matchesOf", () => {
         }
         process.exit();`;
       const input = engine === "node" ? ["--input-type=module", "-e", script] : ["-e", script];
-      const { stdout } = spawnSync(engine, input, {
+      const { stdout } = spawnSync(engine === "bun" ? process.execPath : engine, input, {
         cwd: fileURLToPath(new URL("..", import.meta.url)),
         encoding: "utf8",
         timeout: 50_000,
