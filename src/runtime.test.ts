@@ -406,6 +406,41 @@ describe("a summary that is under way", () => {
   });
 });
 
+describe("a session without a file", () => {
+  class Unkept extends EntryTree {
+    override getSessionFile = (): string | undefined => undefined;
+  }
+
+  test.each(["agent-message", "every-turn", "on-context-tag", "cache-aware"] as const)(
+    "asks for no summary that only a later prompt would use: %s",
+    async (pruneOn) => {
+      const summariser = new Summariser();
+      const session = sessionWith({ pruneOn, autoBudgetTokens: 1_000 }, summariser, new Unkept());
+      for (const message of run(1, ["c1"])) {
+        session.add(message);
+        if (message.role !== "user") await session.pruner.turnEnded(session.host);
+      }
+      expect(summariser.requests).toHaveLength(0);
+    },
+  );
+
+  test("condenses at the next prompt, and waits for nothing at its end", async () => {
+    const summariser = new Summariser();
+    const session = sessionWith({}, summariser, new Unkept());
+    await session.play(run(1, ["c1"]));
+    expect(summariser.requests).toHaveLength(1);
+    summariser.answer("[1] short");
+    await landed(session);
+    expect(await resultsSent(session)).toEqual(["[t1 condensed:"]);
+
+    const other = new Summariser();
+    const ended = sessionWith({}, other, new Unkept());
+    await ended.play(run(1, ["c1"]));
+    await ended.pruner.endSession();
+    expect(other.signals[0]?.aborted).toBe(true);
+  });
+});
+
 describe("a flush at a request", () => {
   test("condenses what the session holds, not what another extension has made of it", async () => {
     const session = sessionWith(DIGEST);

@@ -99,7 +99,9 @@ export class SessionEngine {
     this.state.sync();
     const messages = this.state.messages();
     this.spill(moment, messages);
-    this.prefetch(moment, messages);
+    if (this.state.isKept) this.prefetch(moment, messages);
+    // Without a file, what is made now may serve nobody: the next request, if one comes, sees to it.
+    else if (messages.at(-1)?.role === "assistant") return;
     this.flushIfOverBudget(moment, messages);
     if (this.settings.pruneOn !== "cache-aware") await this.flushIfDue(moment, messages);
   }
@@ -211,9 +213,9 @@ export class SessionEngine {
     this.flushes.forgetFailed();
   }
 
-  /** The session ends: waits for a flush in flight, at most `limitMs`, and lets nothing come after. */
+  /** The session ends: waits at most `limitMs` for a flush whose result is kept, and lets nothing come after. */
   async end(limitMs: number): Promise<void> {
-    await this.flushes.settle(limitMs);
+    if (this.state.isKept) await this.flushes.settle(limitMs);
     this.close();
     // Calls that are given up tell a moment later what they have used.
     await new Promise((resolve) => setTimeout(resolve, 0));
