@@ -406,6 +406,16 @@ describe("a summary that is under way", () => {
   });
 });
 
+test("each closing reply starts its flush, also where several have one time or none", async () => {
+  for (const time of [7, Number.NaN]) {
+    const session = sessionWith(DIGEST);
+    const at = (id: string) => JSON.parse(JSON.stringify(run(1, [id]).map((m) => ({ ...m, timestamp: time }))));
+    await session.play(at("c1"));
+    await session.play(at("c2"));
+    expect(session.state().indexer.refs()).toEqual(["t1", "t2"]);
+  }
+});
+
 describe("a session without a file", () => {
   class Unkept extends EntryTree {
     override getSessionFile = (): string | undefined => undefined;
