@@ -641,6 +641,22 @@ describe("after the end of the session", () => {
 });
 
 describe("a summariser in trouble", () => {
+  test("whose model refuses one batch twice is not asked for it again: the digest ends that", async () => {
+    const summariser = new Summariser();
+    summariser.answer("I can't help with that.");
+    const session = sessionWith({}, summariser);
+    for (const [i, id] of ["c1", "c2", "c3"].entries()) {
+      await session.play(run(100 * i + 1, [id]));
+      await landed(session);
+    }
+    const asked = (id: string) => summariser.requests.filter((r) => JSON.stringify(r).includes(`line of ${id}`)).length;
+    expect([asked("c1"), asked("c2")]).toEqual([2, 2]);
+    expect(session.state().indexer.refs()).toEqual(["t1", "t2"]);
+    await session.play(run(401, ["c4"]));
+    await landed(session);
+    expect(asked("c1")).toBe(2);
+  });
+
   test.each<[string, string, AssistantMessage["stopReason"]]>([
     ["an errored reply", "", "error"],
     ["a reply that was cut", "[1] half", "length"],
