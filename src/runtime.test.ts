@@ -406,6 +406,51 @@ describe("a summary that is under way", () => {
   });
 });
 
+test("each closing reply starts its flush, also where several have one time or none", async () => {
+  for (const time of [7, Number.NaN]) {
+    const session = sessionWith(DIGEST);
+    const at = (id: string) => JSON.parse(JSON.stringify(run(1, [id]).map((m) => ({ ...m, timestamp: time }))));
+    await session.play(at("c1"));
+    await session.play(at("c2"));
+    expect(session.state().indexer.refs()).toEqual(["t1", "t2"]);
+  }
+});
+
+describe("a session without a file", () => {
+  class Unkept extends EntryTree {
+    override getSessionFile = (): string | undefined => undefined;
+  }
+
+  test.each(["agent-message", "every-turn", "on-context-tag", "cache-aware"] as const)(
+    "asks for no summary that only a later prompt would use: %s",
+    async (pruneOn) => {
+      const summariser = new Summariser();
+      const session = sessionWith({ pruneOn, autoBudgetTokens: 1_000 }, summariser, new Unkept());
+      for (const message of run(1, ["c1"])) {
+        session.add(message);
+        if (message.role !== "user") await session.pruner.turnEnded(session.host);
+      }
+      expect(summariser.requests).toHaveLength(0);
+    },
+  );
+
+  test("condenses at the next prompt, and waits for nothing at its end", async () => {
+    const summariser = new Summariser();
+    const session = sessionWith({}, summariser, new Unkept());
+    await session.play(run(1, ["c1"]));
+    expect(summariser.requests).toHaveLength(1);
+    summariser.answer("[1] short");
+    await landed(session);
+    expect(await resultsSent(session)).toEqual(["[t1 condensed:"]);
+
+    const other = new Summariser();
+    const ended = sessionWith({}, other, new Unkept());
+    await ended.play(run(1, ["c1"]));
+    await ended.pruner.endSession();
+    expect(other.signals[0]?.aborted).toBe(true);
+  });
+});
+
 describe("a flush at a request", () => {
   test("condenses what the session holds, not what another extension has made of it", async () => {
     const session = sessionWith(DIGEST);
@@ -596,6 +641,22 @@ describe("after the end of the session", () => {
 });
 
 describe("a summariser in trouble", () => {
+  test("whose model refuses one batch twice is not asked for it again: the digest ends that", async () => {
+    const summariser = new Summariser();
+    summariser.answer("I can't help with that.");
+    const session = sessionWith({}, summariser);
+    for (const [i, id] of ["c1", "c2", "c3"].entries()) {
+      await session.play(run(100 * i + 1, [id]));
+      await landed(session);
+    }
+    const asked = (id: string) => summariser.requests.filter((r) => JSON.stringify(r).includes(`line of ${id}`)).length;
+    expect([asked("c1"), asked("c2")]).toEqual([2, 2]);
+    expect(session.state().indexer.refs()).toEqual(["t1", "t2"]);
+    await session.play(run(401, ["c4"]));
+    await landed(session);
+    expect(asked("c1")).toBe(2);
+  });
+
   test.each<[string, string, AssistantMessage["stopReason"]]>([
     ["an errored reply", "", "error"],
     ["a reply that was cut", "[1] half", "length"],

@@ -80,9 +80,10 @@ export class Pruner {
     this.ownsQueryTool = undefined;
     this.notices.reset();
     try {
-      const { config, warnings } = loadSettings(host);
+      const { config, warnings, projectNotices = [] } = loadSettings(host);
       this.config = config;
-      if (warnings.length > 0) this.notices.tell(host, warnings.join("\n"), "warning");
+      const told = [...warnings, ...projectNotices];
+      if (told.length > 0) this.notices.tell(host, told.join("\n"), "warning");
       const session: HostSession = new HostSession(host, {
         outlet: this.outlet,
         notices: this.notices,

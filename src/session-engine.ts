@@ -53,8 +53,8 @@ export class SessionEngine {
   private readonly memo = new RenderMemo();
   private readonly cache: PromptCache;
   private readonly compactions = new CompactionWatch();
-  /** Timestamp of the trigger that the last flush answered, so that one trigger starts one flush. */
-  private flushedMark: number | undefined;
+  /** The trigger that the last flush answered, so that one trigger starts one flush. */
+  private flushedMark: string | undefined;
   /** The flush that is running was forced by a budget, and the next request waits for it. */
   private urgent = false;
   /** A budget was exceeded while a flush ran, which may have left out what exceeded it. */
@@ -99,7 +99,9 @@ export class SessionEngine {
     this.state.sync();
     const messages = this.state.messages();
     this.spill(moment, messages);
-    this.prefetch(moment, messages);
+    if (this.state.isKept) this.prefetch(moment, messages);
+    // Without a file, what is made now may serve nobody: the next request, if one comes, sees to it.
+    else if (messages.at(-1)?.role === "assistant") return;
     this.flushIfOverBudget(moment, messages);
     if (this.settings.pruneOn !== "cache-aware") await this.flushIfDue(moment, messages);
   }
@@ -211,9 +213,9 @@ export class SessionEngine {
     this.flushes.forgetFailed();
   }
 
-  /** The session ends: waits for a flush in flight, at most `limitMs`, and lets nothing come after. */
+  /** The session ends: waits at most `limitMs` for a flush whose result is kept, and lets nothing come after. */
   async end(limitMs: number): Promise<void> {
-    await this.flushes.settle(limitMs);
+    if (this.state.isKept) await this.flushes.settle(limitMs);
     this.close();
     // Calls that are given up tell a moment later what they have used.
     await new Promise((resolve) => setTimeout(resolve, 0));
@@ -356,13 +358,14 @@ export class SessionEngine {
 
   /** Starts a flush where `messages` hold a trigger that none has answered. A model is not waited for. */
   private async flushIfDue(moment: Moment, messages: readonly AgentMessage[]): Promise<void> {
-    const mark = messages[flushMark(messages, this.settings)];
+    const markIndex = flushMark(messages, this.settings);
+    const mark = nameOf(messages, markIndex);
     const isDigest = this.settings.summarizerModel === "none";
     // On the older host a request may be about to leave while the end of the turn before it still flushes.
     if (isDigest && this.flushes.running) await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
-    if (!mark || mark.timestamp === this.flushedMark || this.flushes.running) return;
-    this.flushedMark = mark.timestamp;
-    const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
+    if (mark === undefined || mark === this.flushedMark || this.flushes.running) return;
+    this.flushedMark = mark;
+    const upToMark = messages.slice(0, markIndex + 1);
     const work = this.workIn(moment, this.ownMessages(upToMark), messages);
     if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     const { mustFree } = this;
@@ -511,4 +514,16 @@ export class SessionEngine {
 /** Timestamp (ms) of the last finished reply. */
 function lastReply(messages: readonly AgentMessage[]): number | undefined {
   return messages.findLast(isAnswer)?.timestamp;
+}
+
+/** Names the message at `index` by its time, and by its place among replies of that time: some servers give none. */
+function nameOf(messages: readonly AgentMessage[], index: number): string | undefined {
+  if (index < 0) return undefined;
+  const timeAt = (message: AgentMessage | undefined) => String(message?.timestamp);
+  const time = timeAt(messages[index]);
+  const place = messages.reduce(
+    (n, other, i) => (i <= index && isAssistant(other) && timeAt(other) === time ? n + 1 : n),
+    0,
+  );
+  return `${time}#${place}`;
 }

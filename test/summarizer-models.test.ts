@@ -29,7 +29,6 @@ describe.each(HOSTS)("on the %s host", (host) => {
 
   async function start(settings: Settings): Promise<HostSession> {
     const session = await openSession(host, {
-      inMemory: true,
       ui: recordingUi(notices),
       extensionPaths: [PRODUCT_ENTRY],
       factories: [

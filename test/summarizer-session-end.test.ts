@@ -133,7 +133,7 @@ describe("print mode", () => {
   });
 
   /** Runs both hosts at once, since they have to wait. */
-  function printWith(summary: ScriptedReply): Promise<PiRun[]> {
+  function printWith(summary: ScriptedReply, kept = true): Promise<PiRun[]> {
     return Promise.all(
       HOSTS.map(async (host) => {
         const folders = createFolders(FILES);
@@ -143,12 +143,13 @@ describe("print mode", () => {
           prompts: ["read a"],
           settings: SETTINGS,
           script: { replies: [read("a.ts"), { text: "Seen a." }], repliesOf: { sum: [summary] } },
+          session: kept ? undefined : "none",
           timeoutMs: 90_000,
         });
         expect([host, run.stderr]).toEqual([host, ""]);
         expect([host, run.code]).toEqual([host, 0]);
         expect([host, run.stdout]).toEqual([host, "Seen a.\n"]);
-        expect(run.requests.filter(({ model }) => model === "sum")).toHaveLength(1);
+        expect(run.requests.filter(({ model }) => model === "sum")).toHaveLength(kept ? 1 : 0);
         return run;
       }),
     );
@@ -157,6 +158,12 @@ describe("print mode", () => {
   test("waits at its end for a summary of 500 ms, on both hosts", async () => {
     for (const run of await printWith({ text: "[1] Constants of a.", delayMs: SUMMARY_MS })) {
       expect(ownEntries(run.entries)).toEqual(FLUSHED);
+    }
+  });
+
+  test("asks for no summary without a session file, on both hosts", async () => {
+    for (const run of await printWith({ text: "[1] Constants of a.", delayMs: 60_000 }, false)) {
+      expect(run.sessionFile).toBeUndefined();
     }
   });
 

@@ -230,7 +230,6 @@ async function prepare(
   server.behave(tag, trouble.behaviour);
   const session = await openSession(host, {
     folders,
-    inMemory: true,
     ui: recordingUi(notices),
     extensionPaths: [PRODUCT_ENTRY],
     factories: [

@@ -63,13 +63,14 @@ function checkHost(pruner: Pruner, host: HostSnapshot): Finding[] {
 
 function checkSettings(pruner: Pruner, host: HostSnapshot): Finding[] {
   const path = join(host.agentDir, "settings.json");
-  const { warnings } = loadSettings(host);
+  const { warnings, projectNotices = [] } = loadSettings(host);
   const findings = warnings.map((warning) => bad(`${warning} Correct it, or set it anew with /pruner settings.`));
   const writable = isWritable(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true;
   if (!writable)
     findings.push(bad(`${path} cannot be written: changes of settings will not be saved. Check its owner and mode.`));
   if (findings.length === 0)
     findings.push(ok(`Settings: ${existsSync(path) ? path : `none yet in ${path}`}, writable.`));
+  findings.push(...projectNotices.map(note));
   if (!pruner.settings.enabled) findings.push(note("The pruner is off. Turn it on with /pruner on."));
   return findings;
 }

@@ -246,6 +246,16 @@ describe("doctor", () => {
     expect(message).toContain("no key: use /login for one");
   });
 
+  test("notes what a project changes, which nobody needs to correct", async () => {
+    const session = sessionWith({});
+    mkdirSync(join(session.agentDir, ".pi"));
+    const changes = { contextPrune: { spillThreshold: 70_000 } };
+    writeFileSync(join(session.agentDir, ".pi", "settings.json"), JSON.stringify(changes));
+    const { message } = await say(session, "doctor", { projectTrusted: true });
+    expect(message).toMatch(/^! \S+settings\.json changes your contextPrune settings: spillThreshold is .*\.$/m);
+    expect(message).not.toContain("Correct it");
+  });
+
   test("finds entries that are not understood", async () => {
     const tree = new EntryTree();
     tree.appendCustom(CUSTOM_TYPE_INDEX, { toolCalls: [{ nonsense: true }], refs: [] });

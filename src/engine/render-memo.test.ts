@@ -5,6 +5,7 @@ import { sessionArbitrary } from "../../test/support/generate.js";
 import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "../../test/support/property-runs.js";
 import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
 import { pruneMessages } from "../pruner.js";
+import { isAssistant, isToolResult } from "../transcript/messages.js";
 import { RenderMemo } from "./render-memo.js";
 
 const SETTINGS: Record<string, Settings> = {
@@ -26,6 +27,15 @@ async function differences(messages: readonly AgentMessage[], agentDir: string):
   return found;
 }
 
+/** The session with one id for all its calls. */
+function withOneId(messages: readonly AgentMessage[]): AgentMessage[] {
+  return messages.map((message) => {
+    if (isToolResult(message)) return { ...message, toolCallId: "" };
+    if (!isAssistant(message)) return message;
+    return { ...message, content: message.content.map((b) => (b.type === "toolCall" ? { ...b, id: "" } : b)) };
+  });
+}
+
 describe("what is remembered renders as the whole does", () => {
   for (const [name, settings] of Object.entries(SETTINGS)) {
     const agentDir = agentDirWith({ summarizerModel: "none", minBatchChars: 0, ...settings });
@@ -45,9 +55,13 @@ describe("what is remembered renders as the whole does", () => {
       async () => {
         const property = fc.asyncProperty(
           sessionArbitrary(),
-          fc.integer({ min: 2, max: 50 }),
-          async (messages, step) => {
-            const slow = messages.map((message) => ({ ...message, timestamp: Math.floor(message.timestamp / step) }));
+          fc.integer({ min: 1_000, max: 100_000 }),
+          fc.boolean(),
+          async (messages, step, hasOneId) => {
+            const slow = (hasOneId ? withOneId(messages) : messages).map((message) => ({
+              ...message,
+              timestamp: Math.floor(message.timestamp / step),
+            }));
             expect(await differences(slow as AgentMessage[], agentDir)).toEqual([]);
           },
         );

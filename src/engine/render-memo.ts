@@ -3,6 +3,7 @@
  * but the host hands out fresh copies of its messages for every request; so what is kept is not messages but what was
  * done to each of them. A flush changes a few places, mostly near the end, so that what stands before them is kept too.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { RenderedChain } from "../chain-range-prune.js";
 import { pruneMessages, type RenderOptions } from "../pruner.js";
@@ -196,10 +197,10 @@ function stepsOf(part: readonly AgentMessage[], rendered: readonly AgentMessage[
   });
 }
 
+/** All but the content is the same: ids and times alone do not tell results of some servers apart. */
 function isVersionOf(message: AgentMessage, original: AgentMessage): boolean {
-  if (message.role === "user" || message.timestamp !== original.timestamp || message.role !== original.role)
-    return false;
-  return !isToolResult(message) || (isToolResult(original) && message.toolCallId === original.toolCallId);
+  if (message.role === "user" || message.timestamp !== original.timestamp) return false;
+  return isDeepStrictEqual({ ...message, content: undefined }, { ...original, content: undefined });
 }
 
 function markOf(message: AgentMessage): Mark {

@@ -203,10 +203,15 @@ export class SessionState {
     });
   }
 
+  /** The session has a file: what is appended outlives the process. */
+  get isKept(): boolean {
+    return Boolean(this.reader.getSessionFile());
+  }
+
   /** Folder for this session's blobs, or `undefined` where the session is not kept. */
   blobDir(): string | undefined {
     const dir = this.reader.getSessionDir();
-    return this.reader.getSessionFile() && dir ? blobDirFor(dir, this.reader.getSessionId()) : undefined;
+    return this.isKept && dir ? blobDirFor(dir, this.reader.getSessionId()) : undefined;
   }
 
   /** Where the blob of a record can be read now; a fork reads its parent's, and a moved folder keeps its own. */

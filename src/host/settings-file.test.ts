@@ -110,14 +110,14 @@ describe("loadSettings", () => {
       projectFile,
       '{"contextPrune":{"summarizerModel":"evil/model","protectedPaths":[],"spillThreshold":1000000000}}',
     );
-    const { config, warnings } = load();
+    const { config, projectNotices } = load();
     expect(config).toEqual({
       ...DEFAULT_CONFIG,
       summarizerModel: "none",
       protectedPaths: ["**/.env"],
       spillThreshold: 1_000_000_000,
     });
-    expect(warnings).toEqual([
+    expect(projectNotices).toEqual([
       `${projectFile}: contextPrune.summarizerModel is evil/model. A project cannot send tool output where your own settings do not; using none.`,
       `${projectFile} changes your contextPrune settings: spillThreshold is 1000000000, yours 65536.`,
     ]);

@@ -52,6 +52,12 @@ export interface LoadSettingsOptions {
   configDirName?: string;
 }
 
+/** What holds, with a sentence for each thing that is wrong in a file. */
+export interface LoadedSettings extends ResolvedConfig<ContextPruneConfig> {
+  /** What the project changes or may not change, a sentence each. */
+  projectNotices?: string[];
+}
+
 /** What to save, and where. */
 export interface SaveSettingsOptions {
   /** pi's agent directory; it is created where it is missing. */
@@ -71,7 +77,7 @@ export interface SaveSettingsOptions {
  * A missing file is no settings. One that cannot be read or understood gives one warning that names it, and counts as
  * missing. Every warning is a sentence for the user that begins with the file's path.
  */
-export function loadSettings(options: LoadSettingsOptions): ResolvedConfig<ContextPruneConfig> {
+export function loadSettings(options: LoadSettingsOptions): LoadedSettings {
   const paths = [join(resolve(options.agentDir), FILE_NAME)];
   const projectPath = join(resolve(options.cwd), options.configDirName ?? ".pi", FILE_NAME);
   // An agent directory inside the project makes both the same file, whose warnings are wanted once.
@@ -84,9 +90,11 @@ export function loadSettings(options: LoadSettingsOptions): ResolvedConfig<Conte
     return undefined;
   });
   const { config, warnings } = resolveConfig(layers, paths);
-  if (layers[1] === undefined) return { config, warnings: [...unreadable, ...warnings] };
+  const all = [...unreadable, ...warnings];
+  if (layers[1] === undefined) return { config, warnings: all };
   const project = withProject(resolveConfig(layers.slice(0, 1)).config, config, projectPath);
-  return { config: project.config, warnings: [...unreadable, ...warnings, ...project.warnings] };
+  const told = project.warnings.length > 0 ? { projectNotices: project.warnings } : {};
+  return { config: project.config, warnings: all, ...told };
 }
 
 /** Saves one setting; see `saveSettings`. */

@@ -4,20 +4,24 @@ import { costOf } from "../cost/prices.js";
 import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "../engine/environment.js";
 import { type Attempt, SummarizerPolicy } from "../engine/summarizer-policy.js";
 import {
+  type BatchSummary,
+  digestSummary,
   type ModelChoice,
   type SummarizeOptions,
   type SummaryModel,
   summarizeBatch,
   summarizeRange,
 } from "../summarizer.js";
-import type { Trouble } from "../summary/trouble.js";
-import type { ContextPruneConfig } from "../types.js";
+import { isReplyFault, type Trouble } from "../summary/trouble.js";
+import type { CapturedBatch, ContextPruneConfig } from "../types.js";
 import type { HostSnapshot } from "./host.js";
 import { chooseSummarizer, summarizerRates } from "./models.js";
 
 /** Remembers for one session how its models fare. */
 export class HostSummarizers {
   private readonly policy: SummarizerPolicy;
+  /** Batches that a model has answered with what is no summary, by their last call. */
+  private readonly refused = new Set<string>();
 
   constructor(private readonly environment: Pick<Environment, "clock" | "tell" | "onError">) {
     const onTrouble = (model: string, { detail }: Trouble) =>
@@ -51,9 +55,30 @@ export class HostSummarizers {
       isAvailable: () => policy.isAvailable(models),
       flushBegins: () => policy.flushBegins(),
       forgive: () => policy.forgive(),
-      summarize: (batch, options) => this.ask(models, options, (call) => summarizeBatch(batch, call)),
+      summarize: (batch, options) => this.summarize(batch, models, options),
       fuse: (summaries, options) => this.ask(models, options, (call) => summarizeRange(summaries, call)),
     };
+  }
+
+  /** A batch that is refused twice gets the digest: it would be paid for at each flush, and hold up what comes after it. */
+  private async summarize(
+    batch: CapturedBatch,
+    models: ModelChoice,
+    options: SummaryOptions,
+  ): Promise<BatchSummary | null> {
+    let isRefused = false;
+    const made = await this.ask(models, options, (call) => {
+      const onTrouble = (trouble: Trouble) => {
+        isRefused = isReplyFault(trouble);
+        call.onTrouble(trouble);
+      };
+      return summarizeBatch(batch, { ...call, onTrouble });
+    });
+    const key = batch.toolCalls.at(-1)?.occurrenceKey;
+    if (made || !isRefused || key === undefined) return made;
+    if (this.refused.has(key)) return digestSummary(batch);
+    this.refused.add(key);
+    return null;
   }
 
   /** Runs `call` with the model that the policy chooses. */

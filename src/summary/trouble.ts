@@ -33,6 +33,11 @@ export function isPassing({ kind }: Trouble): boolean {
   return PASSING.has(kind);
 }
 
+/** The model has answered, and may answer the same thing the same way again. */
+export function isReplyFault({ kind }: Trouble): boolean {
+  return kind === "refused" || kind === "cut" || kind === "empty";
+}
+
 /** Status codes tell more surely than words, which may speak of anything: "rate limit of this API key". */
 const STATUS: readonly [TroubleKind, RegExp][] = [
   ["auth", /(?<![\w.])40[13](?![\w.])/],
