@@ -4,6 +4,7 @@ import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import type { CompactionAnnouncement } from "./cost/compaction.js";
 import type { CondensingDecision } from "./cost/decision.js";
+import type { NamedResult } from "./engine/choices.js";
 import type { FlushRequest } from "./engine/flush-runner.js";
 import type { ChainListing, SessionView } from "./engine/session-state.js";
 import type { FlushReport } from "./flush.js";
@@ -19,9 +20,12 @@ import type { RenderPlan } from "./render/plan.js";
 import { type CompactionLists, SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
 import { contentChars, isToolResult, lastAnswerIndex } from "./transcript/messages.js";
-import { type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
+import { type ContextPruneConfig, QUERY_TOOL_NAME, type ResultChoice, type StatsEntryData } from "./types.js";
 
-export type { ChainListing };
+export type { ChainListing, NamedResult };
+
+/** Raw results that are listed to be chosen from. */
+const MAX_LISTED = 15;
 
 /** Milliseconds that the end of a session waits for a flush in flight; then the flush is given up, nothing lost. */
 export const SHUTDOWN_WAIT_MS = 10_000;
@@ -280,6 +284,16 @@ export class Pruner {
   setChainActive(blockId: string, isActive: boolean): void {
     const chain = this.currentState()?.indexer.chains().get(blockId);
     if (chain) this.active?.engine.setChainActive(chain, isActive);
+  }
+
+  /** The newest results that stand raw, and all that are kept or dropped; `undefined` without a session. */
+  results(): NamedResult[] | undefined {
+    return this.active?.engine.results(MAX_LISTED);
+  }
+
+  /** Keeps or drops the results that `name` names, or undoes both; gives them as they stood before. */
+  chooseResult(name: string, choice: ResultChoice | null): NamedResult[] {
+    return this.active?.engine.choose(name, choice) ?? [];
   }
 
   /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */

@@ -29,7 +29,21 @@ interface BodySources {
 export function renderChains(state: CommittedState, sources: BodySources): RenderedChain[] {
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
-  return active.map((entry, i) => new ChainText(entry, i < terse ? "terse" : "full", state, sources));
+  return active.map(
+    (entry, i) => new ChainText(withChoices(entry, state.choices), i < terse ? "terse" : "full", state, sources),
+  );
+}
+
+/** The chain with what the person keeps word for word, and without what was protected and has been dropped since. */
+function withChoices(entry: ChainCompressionEntry, choices: CommittedState["choices"]): ChainCompressionEntry {
+  const own = (entry.droppedOccurrenceKeys ?? []).filter((key) => choices.has(key));
+  if (own.length === 0) return entry;
+  const kept = new Set(entry.protectedOccurrenceKeys ?? entry.protectedToolCallIds);
+  for (const key of own) {
+    if (choices.get(key) === "keep") kept.add(key);
+    else kept.delete(key);
+  }
+  return { ...entry, protectedOccurrenceKeys: [...kept] };
 }
 
 /** A chain whose body is made when it is first met: after a restart most of them may stand behind a compaction. */

@@ -12,7 +12,7 @@ import { type Sizes, total } from "./paint.js";
 const MAX_TOPIC = 200;
 
 /** How one call stands in the next request. */
-export type CallFate = "condensed" | "spilled" | "duplicate" | "raw";
+export type CallFate = "condensed" | "spilled" | "duplicate" | "raw" | "kept";
 
 /** One condensed call. Sizes in characters. */
 export interface CallNode extends Sizes {
@@ -103,7 +103,7 @@ function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">
   const nodes = new Map<string, CallNode>();
   const add = (key: string, call: Pick<CallNode, "ref" | "title" | "before">, known: CallFate) => {
     const replacement = plan.replacements.get(key);
-    const fate = replacement ? known : "raw";
+    const fate = state.choices.get(key) === "keep" ? "kept" : replacement ? known : "raw";
     nodes.set(key, { occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
   };
   for (const [key, { shortId, record }] of state.calls) {
