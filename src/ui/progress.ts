@@ -5,6 +5,7 @@ import type { FlushReport } from "../flush.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { count, grouped } from "../text/text.js";
+import { visible } from "../text/visible.js";
 import { type Color, fit, type Paint, padded } from "./paint.js";
 import { MAX_WIDGET_LINES } from "./terminal.js";
 
@@ -49,7 +50,7 @@ function row({ label, state, chars }: BatchProgress, paint: Paint, width: number
   const { mark, color } = STATES[state];
   const room = Math.max(8, width - STATE_WIDTH - CHARS_WIDTH - 5);
   const written = chars > 0 ? `${grouped(chars)} chars` : "";
-  const title = padded(label, room);
+  const title = padded(visible(label), room);
   const text = `  ${paint.fg(color, mark)} ${title} ${paint.fg(color, padded(state, STATE_WIDTH))}${paint.fg("muted", padded(written, CHARS_WIDTH, "right"))}`;
   return fit(text, width);
 }

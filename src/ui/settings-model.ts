@@ -1,6 +1,7 @@
 /** Reading, changing and explaining single settings, for the commands and the settings screen. */
 import { formatSetting, SETTINGS, type Setting, type SettingKey, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
+import { chooseSummarizer } from "../host/models.js";
 import type { Pruner } from "../runtime.js";
 import { reasonOf } from "../text/text.js";
 
@@ -42,9 +43,14 @@ export interface ChangeOutcome {
   type: "info" | "warning" | "error";
 }
 
-/** Saves one setting and applies it at once. Never throws. */
+/** Saves one setting and applies it at once; not a model that the host could not ask. Never throws. */
 export function changeSetting(pruner: Pruner, host: HostSnapshot, key: string, value: SettingValue): ChangeOutcome {
   try {
+    // A name that no model has would only be noticed at the next flush.
+    if (key === "summarizerModel" && typeof value === "string" && value.includes("/")) {
+      const wanted = chooseSummarizer({ ...pruner.settings, summarizerModel: value }, host);
+      if (wanted.kind === "missing") return { message: `Not changed: ${wanted.reason}.`, type: "error" };
+    }
     pruner.changeSettings(host, { [key]: value });
   } catch (error) {
     return { message: reasonOf(error), type: "error" };

@@ -7,6 +7,8 @@ import { recordChars } from "../render/stub.js";
 import type { Pruner } from "../runtime.js";
 import type { CommittedState } from "../session/ledger.js";
 import { oneLine } from "../text/text.js";
+import { visible } from "../text/visible.js";
+import type { ToolCallRecord } from "../types.js";
 import { type Sizes, total } from "./paint.js";
 
 const MAX_TOPIC = 200;
@@ -58,7 +60,7 @@ export function buildTree(
     return {
       kind: "chain",
       id: listing.blockId,
-      title: oneLine(listing.topic, MAX_TOPIC) || "chain",
+      title: visible(oneLine(listing.topic, MAX_TOPIC)) || "chain",
       active: listing.active,
       before: listing.rawChars,
       after: body === undefined ? total(own, "after") : body.length,
@@ -107,13 +109,17 @@ function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">
     nodes.set(key, { occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
   };
   for (const [key, { shortId, record }] of state.calls) {
-    const call = { ref: shortId, title: describeCall(record.toolName, record.args), before: recordChars(record) };
+    const call = { ref: shortId, title: titleOf(record), before: recordChars(record) };
     add(key, call, record.spillPath === undefined ? "condensed" : "spilled");
   }
   for (const [key, { shortId, original }] of state.duplicates) {
     const { record } = original;
-    const title = `${describeCall(record.toolName, record.args)}, same as ${original.shortId}`;
+    const title = `${titleOf(record)}, same as ${original.shortId}`;
     add(key, { ref: shortId ?? original.shortId, title, before: recordChars(record) }, "duplicate");
   }
   return nodes;
+}
+
+function titleOf({ toolName, args }: Pick<ToolCallRecord, "toolName" | "args">): string {
+  return visible(describeCall(toolName, args));
 }
