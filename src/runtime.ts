@@ -1,4 +1,5 @@
 /** The handlers that drive one session after the other, and what commands ask of the session that is on. */
+import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
@@ -66,6 +67,8 @@ export interface ContextView {
 /** The extension. No handler throws: trouble leaves the raw context, one notice and one diagnostic entry. */
 export class Pruner {
   private config: ContextPruneConfig = DEFAULT_CONFIG;
+  /** What of the settings was said by model, and the model that they were read for. */
+  private byModel: { model: string | undefined; patterns: ReadonlyMap<string, string> } | undefined;
   private active: { engine: SessionEngine; session: HostSession } | undefined;
   private readonly notices = new Notices();
   /** The tool that answers for refs is this extension's; unknown until it is first asked in a session. */
@@ -84,8 +87,7 @@ export class Pruner {
     this.ownsQueryTool = undefined;
     this.notices.reset();
     try {
-      const { config, warnings } = loadSettings(host);
-      this.config = config;
+      const warnings = this.load(host);
       if (warnings.length > 0) this.notices.tell(host, warnings.join("\n"), "warning");
       const session: HostSession = new HostSession(host, {
         outlet: this.outlet,
@@ -226,7 +228,7 @@ export class Pruner {
    */
   changeSettings(host: HostSnapshot, values: Readonly<Record<string, SettingValue>>): void {
     saveSettings({ agentDir: host.agentDir, values });
-    this.config = loadSettings(host).config;
+    this.load(host);
     this.active?.engine.forgive(this.active.session.moment(host));
     this.onChange();
   }
@@ -296,8 +298,32 @@ export class Pruner {
     return this.active?.engine.choose(name, choice) ?? [];
   }
 
+  /** The models that a setting was said for, where it holds for the session's model alone. */
+  modelsOf(key: string): string | undefined {
+    return this.byModel?.patterns.get(key);
+  }
+
+  /** Reads the settings; gives what is wrong with them. */
+  private load(host: HostSnapshot): string[] {
+    const { config, warnings, byModel } = loadSettings(host);
+    this.config = config;
+    this.byModel = byModel && { model: modelName(host), patterns: byModel };
+    return warnings;
+  }
+
+  /** Other settings may hold for another model. */
+  private followModel(host: HostSnapshot): void {
+    if (!this.byModel || this.byModel.model === modelName(host)) return;
+    const before = this.config;
+    this.load(host);
+    // The same object as long as nothing differs: much is worked out once for each.
+    if (isDeepStrictEqual(before, this.config)) this.config = before;
+    else this.onChange();
+  }
+
   /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */
   private mayCondense(host: HostSnapshot): boolean {
+    this.followModel(host);
     if (!this.config.enabled) return false;
     this.ownsQueryTool ??= this.outlet.toolDescription(QUERY_TOOL_NAME) === QUERY_TOOL_DESCRIPTION;
     if (!this.ownsQueryTool) this.notices.once(host, `pruner: ${NAME_TAKEN}`);
@@ -335,4 +361,8 @@ export class Pruner {
       // A disk that refuses the entry, or a context gone stale: the notice was all that could be done.
     }
   }
+}
+
+function modelName({ model }: Pick<HostSnapshot, "model">): string | undefined {
+  return model && `${model.provider}/${model.id}`;
 }

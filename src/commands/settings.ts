@@ -1,15 +1,15 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, SETTINGS, type Setting, settingValue } from "../config.js";
-import { cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
+import type { Pruner } from "../runtime.js";
+import { byModel, cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 
 /** Shows or changes the setting called `name` (in any case); `undefined` where the table has none of that name. */
 export function runSetting(name: string, { pruner, host, args }: CommandInput): CommandResult | undefined {
   const setting = settingNamed(name);
   if (!setting) return undefined;
-  if (args === "")
-    return info(describeSetting(setting, formatSetting(setting.key, settingValue(pruner.settings, setting.key))));
+  if (args === "") return info(describeSetting(setting, pruner));
   const parsed = parseSetting(setting.key, args);
   if (!parsed.ok) return warning(`${parsed.error}\nUsage: ${usageOf(setting)}`);
   const outcome = changeSetting(pruner, host, setting.key, parsed.value);
@@ -36,11 +36,14 @@ export function completeValues(name: string, typed: string, models: readonly str
     .map(({ value, label }) => ({ value, label: value, description: label }));
 }
 
-function describeSetting(setting: Setting, current: string): string {
+function describeSetting(setting: Setting, pruner: Pruner): string {
+  const current = formatSetting(setting.key, settingValue(pruner.settings, setting.key));
+  const models = pruner.modelsOf(setting.key);
   const note = cacheNote(setting.key);
   return [
     `${setting.key} is ${current} (default ${formatSetting(setting.key, setting.default)}).`,
     setting.help,
+    ...(models === undefined ? [] : [`For this model ${byModel(models)} holds.`]),
     ...(note ? [note] : []),
     `Usage: ${usageOf(setting)}`,
   ].join("\n");

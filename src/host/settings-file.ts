@@ -28,6 +28,7 @@ import type { SettingValue } from "../settings/rows.js";
 import type { ResolvedConfig, SettingsTable } from "../settings/table.js";
 import { isRecord } from "../text/json.js";
 import type { ContextPruneConfig } from "../types.js";
+import { keysIn, type ModelName, splitByModel } from "./model-settings.js";
 import { withProject } from "./project-settings.js";
 
 const FILE_NAME = "settings.json";
@@ -48,8 +49,16 @@ export interface LoadSettingsOptions {
   cwd: string;
   /** The project's file is read only where its user trusts the project. */
   projectTrusted: boolean;
+  /** The session's model, for the settings that hold for some models alone. */
+  model?: ModelName | undefined;
   /** Name of pi's folder in a project; `.pi` by default. */
   configDirName?: string;
+}
+
+/** The settings that hold, and which of them are said for the session's model alone. */
+export interface LoadedSettings extends ResolvedConfig<ContextPruneConfig> {
+  /** Pattern of the models that a setting was said for, by its key; there where some file has settings by model. */
+  byModel?: ReadonlyMap<string, string>;
 }
 
 /** What to save, and where. */
@@ -66,12 +75,12 @@ export interface SaveSettingsOptions {
 
 /**
  * The settings of the agent directory, overridden key by key by those of a trusted project as far as `withProject` lets
- * it. Never throws.
+ * it; in each file, what it says for the session's model goes before what it says for all. Never throws.
  *
  * A missing file is no settings. One that cannot be read or understood gives one warning that names it, and counts as
  * missing. Every warning is a sentence for the user that begins with the file's path.
  */
-export function loadSettings(options: LoadSettingsOptions): ResolvedConfig<ContextPruneConfig> {
+export function loadSettings(options: LoadSettingsOptions): LoadedSettings {
   const paths = [join(resolve(options.agentDir), FILE_NAME)];
   const projectPath = join(resolve(options.cwd), options.configDirName ?? ".pi", FILE_NAME);
   // An agent directory inside the project makes both the same file, whose warnings are wanted once.
@@ -83,10 +92,40 @@ export function loadSettings(options: LoadSettingsOptions): ResolvedConfig<Conte
     unreadable.push(`${path}: ${read.problem}. Its ${SETTINGS_ROOT} settings are not in effect.`);
     return undefined;
   });
-  const { config, warnings } = resolveConfig(layers, paths);
-  if (layers[1] === undefined) return { config, warnings: [...unreadable, ...warnings] };
-  const project = withProject(resolveConfig(layers.slice(0, 1)).config, config, projectPath);
-  return { config: project.config, warnings: [...unreadable, ...warnings, ...project.warnings] };
+  const files = layers.map((layer, i) => {
+    const { base, byModel, problems } = splitByModel(layer, options.model);
+    const source = paths[i] ?? "";
+    return { source, base, problems, byModel: byModel.map((one) => ({ ...one, source: `${source}, ${one.pattern}` })) };
+  });
+  const stacked = files.map(({ source, base, byModel }) => [
+    { source, values: base },
+    ...byModel.filter(({ applies }) => applies),
+  ]);
+  const resolveAll = (parts: readonly { source: string; values: unknown }[]) =>
+    resolveConfig(
+      parts.map(({ values }) => values),
+      parts.map(({ source }) => source),
+    );
+  const { config, warnings } = resolveAll(stacked.flat());
+  // What holds for other models is looked at too, so that a slip shows before the model is chosen.
+  const idle = files.flatMap(({ byModel }) => byModel.filter(({ applies }) => !applies));
+  const said = [
+    ...unreadable,
+    ...warnings,
+    ...files.flatMap(({ source, problems }) => problems.map((problem) => `${source}: ${problem}`)),
+    ...idle.flatMap((one) => resolveAll([one]).warnings),
+  ];
+  const byModel = new Map(
+    files.flatMap((file) =>
+      file.byModel
+        .filter(({ applies }) => applies)
+        .flatMap(({ pattern, values }) => keysIn(values).map((key): [string, string] => [key, pattern])),
+    ),
+  );
+  const models = files.some((file) => file.byModel.length > 0) ? { byModel } : {};
+  if (layers[1] === undefined) return { config, warnings: said, ...models };
+  const project = withProject(resolveAll(stacked[0] ?? []).config, config, projectPath);
+  return { config: project.config, warnings: [...said, ...project.warnings], ...models };
 }
 
 /** Saves one setting; see `saveSettings`. */

@@ -219,9 +219,9 @@ describe("typing in the settings screen", () => {
     const screen = new SettingsScreen(pruner, { ...host, models: models as unknown as typeof host.models }, stageOf());
     type(screen, "summarizermodel");
     press(screen, "enter");
-    type(screen, "nosuch/modelx");
+    type(screen, "near/modelq");
     press(screen, "enter");
-    expect(screen.render(120).join("\n")).toContain("names an unknown model: nosuch/modelx. Nearest: near/model.");
+    expect(screen.render(120).join("\n")).toContain("names an unknown model: near/modelq. Nearest: near/model.");
     expect(pruner.settings.summarizerModel).toBe("none");
   });
 

@@ -1,5 +1,13 @@
 /** Reading, changing and explaining single settings, for the commands and the settings screen. */
-import { formatSetting, SETTINGS, type Setting, type SettingKey, type SettingValue, settingValue } from "../config.js";
+import {
+  formatSetting,
+  SETTINGS,
+  SETTINGS_ROOT,
+  type Setting,
+  type SettingKey,
+  type SettingValue,
+  settingValue,
+} from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import { chooseSummarizer } from "../host/models.js";
 import type { Pruner } from "../runtime.js";
@@ -57,8 +65,17 @@ export function changeSetting(pruner: Pruner, host: HostSnapshot, key: string, v
   }
   const wanted = formatSetting(key, value);
   const current = formatSetting(key, settingValue(pruner.settings, key));
+  const models = pruner.modelsOf(key);
+  if (current !== wanted && models !== undefined) {
+    return { message: `Saved, but for this model ${byModel(models)} keeps ${key} at ${current}.`, type: "warning" };
+  }
   if (current !== wanted) {
     return { message: `Saved, but the project's own settings keep ${key} at ${current}.`, type: "warning" };
   }
   return { message: `${key} is now ${current}.`, type: "info" };
+}
+
+/** Where a setting comes from that holds for some models alone. */
+export function byModel(pattern: string): string {
+  return `${SETTINGS_ROOT}.models["${pattern}"]`;
 }

@@ -7,7 +7,7 @@ import type { Pruner } from "../runtime.js";
 import { visible } from "../text/visible.js";
 import { modelChoices, modelFacts } from "./model-facts.js";
 import { framed } from "./paint.js";
-import { type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";
+import { byModel, type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";
 import type { Screen, Stage } from "./terminal.js";
 import { ValueEditor } from "./value-editor.js";
 
@@ -132,10 +132,12 @@ export class SettingsScreen implements Screen {
     const { theme } = this.stage;
     const note = cacheNote(key);
     const facts = key === "summarizerModel" ? modelFacts(this.pruner.settings.summarizerModel, this.host) : undefined;
+    const models = this.pruner.modelsOf(key);
     const outcome = this.outcome?.key === key ? this.outcome : undefined;
     return [
       `${group}: ${help} (${key}, default: ${formatSetting(key, setting.default)})`,
       ...(facts ? [theme.fg("muted", facts)] : []),
+      ...(models === undefined ? [] : [theme.fg("warning", `For this model ${visible(byModel(models))} holds.`)]),
       ...(note ? [theme.fg("warning", note)] : []),
       ...(outcome?.type === "info" ? [theme.fg("success", `Saved: ${visible(outcome.message)}`)] : []),
       ...(outcome && outcome.type !== "info" ? [theme.fg(outcome.type, visible(outcome.message))] : []),
