@@ -194,7 +194,7 @@ export class Pruner {
    */
   async flushNow(
     host: HostSnapshot,
-    options: Pick<FlushRequest, "compactAll" | "onProgress"> = {},
+    options: Pick<FlushRequest, "compactAll" | "guide" | "onProgress"> = {},
   ): Promise<FlushReport | undefined> {
     if (!this.active || this.obstacle(host) !== undefined) return undefined;
     return this.active.engine.flushNow(this.active.session.moment(host), options);

@@ -43,7 +43,7 @@ export interface CompactionLists {
 /** What a flush is asked for, beside the settings. */
 export type FlushWork = Pick<
   FlushRequest,
-  "pending" | "messages" | "compactAll" | "mustFree" | "decision" | "onProgress"
+  "pending" | "messages" | "compactAll" | "guide" | "mustFree" | "decision" | "onProgress"
 >;
 
 /** One session. Nothing here catches errors but those of flushes that nobody waits for. */
@@ -185,7 +185,10 @@ export class SessionEngine {
    * Flushes all that is pending and has been seen. A flush that is running comes to its end first, and what it did is
    * part of the report.
    */
-  async flushNow(moment: Moment, options: Pick<FlushRequest, "compactAll" | "onProgress">): Promise<FlushReport> {
+  async flushNow(
+    moment: Moment,
+    options: Pick<FlushRequest, "compactAll" | "guide" | "onProgress">,
+  ): Promise<FlushReport> {
     let before = emptyReport();
     while (this.flushes.current) {
       before = addReports(before, await this.flushes.current);

@@ -48,7 +48,12 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   { name: "settings", help: "Show and change every setting", run: openSettings },
   { name: "tree", help: "Browse what is condensed, down to the originals", run: openTree },
   { name: "context", help: "Show where the window goes, before and after", run: openContext },
-  { name: "compact", help: "As now, and compress every closed chain behind the window", run: compact },
+  {
+    name: "compact",
+    usage: "[words]",
+    help: "As now, and compress every closed chain; words say what summaries should mind",
+    run: compact,
+  },
   {
     name: "decompress",
     usage: "[b1]",

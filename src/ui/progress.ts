@@ -1,6 +1,6 @@
 /** A running flush above the editor: a line a batch, with its state and the characters that have come. */
 import { type Component, isKeyRelease, matchesKey } from "@mariozechner/pi-tui";
-import type { BatchProgress } from "../engine/flush-runner.js";
+import type { BatchProgress, FlushRequest } from "../engine/flush-runner.js";
 import type { FlushReport } from "../flush.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
@@ -69,7 +69,7 @@ export interface ShownFlush {
 export async function flushWithProgress(
   pruner: Pruner,
   { terminal, ...host }: HostSnapshot,
-  compactAll: boolean,
+  request: Pick<FlushRequest, "compactAll" | "guide">,
 ): Promise<ShownFlush> {
   const batches = new Map<number, BatchProgress>();
   let redraw = () => {};
@@ -94,7 +94,7 @@ export async function flushWithProgress(
   const timer = terminal && setTimeout(show, DELAY_MS);
   try {
     const report = await pruner.flushNow(host, {
-      compactAll,
+      ...request,
       onProgress: (progress) => {
         batches.set(progress.index, progress);
         redraw();
