@@ -12,7 +12,7 @@ import { chooseModel, chooseThinking, completeModels } from "./model.js";
 import { listCommand } from "./protect.js";
 import { replay } from "./replay.js";
 import { openContext, openSettings, openTree } from "./screens.js";
-import { completeKeys, completeValues, runSetting, setEnabled } from "./settings.js";
+import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.js";
 import { statsOf, statusOf } from "./status.js";
 import { type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
 
@@ -115,7 +115,7 @@ export async function runCommand(pruner: Pruner, host: HostSnapshot, text: strin
   try {
     if (name === "") return host.terminal ? await openSettings(input) : info(helpText());
     const command = SUBCOMMANDS.find((candidate) => candidate.name === name.toLowerCase());
-    if (!command) return runSetting(name, input) ?? unknown(name);
+    if (!command) return runSetting(name, input) ?? runFormer(name, input) ?? unknown(name);
     if (input.args && !command.usage) return warning(`Usage: ${usageOf(command)}`);
     return await command.run(input);
   } catch (error) {

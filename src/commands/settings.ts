@@ -1,6 +1,6 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS, type Setting, settingValue } from "../config.js";
+import { formatSetting, parseSetting, presentKey, SETTINGS, type Setting, settingValue } from "../config.js";
 import type { Pruner } from "../runtime.js";
 import { byModel, cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
@@ -15,6 +15,15 @@ export function runSetting(name: string, { pruner, host, args }: CommandInput): 
   const outcome = changeSetting(pruner, host, setting.key, parsed.value);
   const note = outcome.type === "info" ? cacheNote(setting.key) : undefined;
   return note ? { ...outcome, message: `${outcome.message}\n${note}` } : outcome;
+}
+
+/** The same for a name that a setting once had, or that is spelled otherwise; the answer names the present one. */
+export function runFormer(name: string, input: CommandInput): CommandResult | undefined {
+  const key = presentKey(name);
+  if (key === undefined) return undefined;
+  if (key === null) return warning(`/pruner ${name} is not needed any more.`);
+  const result = runSetting(key, { ...input, args: input.args === "status" ? "" : input.args });
+  return result && { ...result, message: `/pruner ${name} is called /pruner ${key} now.\n${result.message}` };
 }
 
 /** Keys that begin with what has been typed; none where nothing has been, since all of them would drown the commands. */
