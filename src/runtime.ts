@@ -12,7 +12,7 @@ import type { FlushReport } from "./flush.js";
 import { HostSession } from "./host/environment.js";
 import type { HostOutlet, HostSnapshot } from "./host/host.js";
 import { Notices } from "./host/notices.js";
-import { loadSettings, saveSettings } from "./host/settings-file.js";
+import { isUnused, loadSettings, saveSettings } from "./host/settings-file.js";
 import { applyRender } from "./pruner.js";
 import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
@@ -32,6 +32,15 @@ const MAX_LISTED = 15;
 export const SHUTDOWN_WAIT_MS = 10_000;
 
 const NAME_TAKEN = `another extension provides the tool ${QUERY_TOOL_NAME}, so no condensed output could be asked back. Nothing is condensed.`;
+
+/** Milliseconds that the start of a session waits for another process that writes settings. */
+const INTRODUCTION_WAIT_MS = 200;
+
+const INTRODUCTION =
+  "pi-condense shortens finished tool output in what is sent to the model; every original can be asked back, and /pruner off turns it off.";
+const FREE = "It calls no model for that.";
+const PAID =
+  "The summaries are paid calls of the session's model, or of the one you choose: /pruner model none makes them free.";
 
 const TOOL_INACTIVE = `the model is not given the tool ${QUERY_TOOL_NAME} now, so nothing new is condensed. What is condensed stays; /pruner off sends it raw.`;
 
@@ -89,6 +98,7 @@ export class Pruner {
     try {
       const warnings = this.load(host);
       if (warnings.length > 0) this.notices.tell(host, warnings.join("\n"), "warning");
+      this.introduce(host);
       const session: HostSession = new HostSession(host, {
         outlet: this.outlet,
         notices: this.notices,
@@ -301,6 +311,19 @@ export class Pruner {
   /** The models that a setting was said for, where it holds for the session's model alone. */
   modelsOf(key: string): string | undefined {
     return this.byModel?.patterns.get(key);
+  }
+
+  /** Says once on a machine what is at work; the settings remember it, so that nothing is said where they cannot be written. */
+  private introduce(host: HostSnapshot): void {
+    if (!host.ui || !this.config.enabled) return;
+    try {
+      if (!isUnused(host)) return;
+      saveSettings({ agentDir: host.agentDir, values: { enabled: true }, lockWaitMs: INTRODUCTION_WAIT_MS });
+    } catch {
+      return;
+    }
+    const isFree = this.config.summarizerModel === "none";
+    this.notices.tell(host, isFree ? `${INTRODUCTION} ${FREE}` : `${INTRODUCTION} ${PAID}`, "info");
   }
 
   /** Reads the settings; gives what is wrong with them. */

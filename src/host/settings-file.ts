@@ -128,6 +128,12 @@ export function loadSettings(options: LoadSettingsOptions): LoadedSettings {
   return { config: project.config, warnings: [...said, ...project.warnings], ...models };
 }
 
+/** Whether the user's own file is readable and says nothing of these settings: they have not been used on this machine. */
+export function isUnused({ agentDir }: Pick<LoadSettingsOptions, "agentDir">): boolean {
+  const read = readRoot(join(resolve(agentDir), FILE_NAME));
+  return read.ok && read.root[SETTINGS_ROOT] === undefined;
+}
+
 /** Saves one setting; see `saveSettings`. */
 export function saveSetting(options: Omit<SaveSettingsOptions, "values"> & { key: string; value: SettingValue }): void {
   const { key, value, ...rest } = options;
