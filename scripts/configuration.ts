@@ -1,20 +1,27 @@
 /**
- * Writes the table of `doc/configuration.md` from the settings table; with `--check`, fails where it is out of date.
+ * Writes the table of `doc/configuration.md` and `doc/settings.schema.json` from the settings table; with `--check`, fails
+ * where one is out of date.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { formatSetting, SETTINGS } from "../src/config.js";
 import type { Setting } from "../src/settings/rows.js";
+import { settingsSchema } from "../src/settings/schema.js";
 
-const FILE = new URL("../doc/configuration.md", import.meta.url);
 const START = "<!-- settings: written by npm run docs -->";
 const END = "<!-- end of settings -->";
 
-const text = readFileSync(FILE, "utf8");
-const updated = replaceBetween(text, table());
-if (!process.argv.includes("--check")) writeFileSync(FILE, updated);
-else if (updated !== text) {
-  process.stderr.write("doc/configuration.md is out of date: run npm run docs\n");
-  process.exitCode = 1;
+update("doc/configuration.md", (text) => replaceBetween(text, table()));
+update("doc/settings.schema.json", () => `${JSON.stringify(settingsSchema(), null, 2)}\n`);
+
+function update(name: string, change: (text: string) => string): void {
+  const file = new URL(`../${name}`, import.meta.url);
+  const text = existsSync(file) ? readFileSync(file, "utf8") : "";
+  const updated = change(text);
+  if (!process.argv.includes("--check")) writeFileSync(file, updated);
+  else if (updated !== text) {
+    process.stderr.write(`${name} is out of date: run npm run docs\n`);
+    process.exitCode = 1;
+  }
 }
 
 function replaceBetween(document: string, body: string): string {

@@ -35,7 +35,7 @@ export interface CaptureOptions {
   /** The occurrence has been indexed or skipped before. */
   isDealtWith(key: string): boolean;
   /** The output of this call stays as it is. */
-  isExempt(call: Pick<CapturedToolCall, "toolName" | "args" | "resultText">): boolean;
+  isExempt(call: Pick<CapturedToolCall, "toolName" | "args" | "resultText" | "occurrenceKey">): boolean;
   batchingMode: BatchingMode;
   /** Take in what the model has not answered yet; for summaries that are made ahead. */
   unseenToo?: boolean;
@@ -147,7 +147,10 @@ export function captureOversized(
 }
 
 /** The calls that these occurrence keys name, in batches by turn. */
-export function captureOccurrences(messages: readonly AgentMessage[], keys: ReadonlySet<string>): CapturedBatch[] {
+export function captureOccurrences(
+  messages: readonly AgentMessage[],
+  keys: Pick<ReadonlySet<string>, "has">,
+): CapturedBatch[] {
   return captureWhere(messages, {
     frontierKey: undefined,
     end: messages.length,

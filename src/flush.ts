@@ -233,7 +233,10 @@ function protectedByNow({ batches, chains }: PreparedFlush, isProtected: Protect
 /** Compressing the chain would take a result out of the context that was protected meanwhile; the next flush knows of it. */
 function losesProtected(range: ChainRange, spared: ReadonlySet<string>, indexer: ToolCallIndexer): boolean {
   const kept = new Set(range.protectedOccurrenceKeys);
-  return range.occurrenceKeys.some((key) => spared.has(key) && !kept.has(key) && !indexer.isSummarized(key));
+  return range.occurrenceKeys.some(
+    // What the person keeps stands word for word in the chain's text.
+    (key) => spared.has(key) && !kept.has(key) && !indexer.isSummarized(key) && indexer.choiceOf(key) !== "keep",
+  );
 }
 
 /** A batch of repeats alone whose originals have failed: it waits for them. */

@@ -19,7 +19,9 @@ import {
   type CapturedToolCall,
   type ChainCompressionEntry,
   type ChainRange,
+  type ChoiceEntryData,
   CUSTOM_TYPE_CHAIN,
+  CUSTOM_TYPE_CHOICE,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_INDEX,
@@ -28,6 +30,7 @@ import {
   type FrontierEntryData,
   type IndexEntryData,
   REFUSED_ENTRY,
+  type ResultChoice,
   type SummaryEntryData,
   type SummaryUsage,
   type ToolCallRecord,
@@ -229,6 +232,24 @@ export class ToolCallIndexer {
     return this.ledger.has(key);
   }
 
+  /** What the person has said of the result on the current branch. */
+  choiceOf(key: string): ResultChoice | undefined {
+    return this.ledger.choices.get(key);
+  }
+
+  /** Appends what the person says of a result, which has or is given a ref. */
+  choose(key: string, choice: ResultChoice | null, append: AppendEntry): boolean {
+    const data: ChoiceEntryData = { occurrenceKey: key, shortId: this.refFor(key), choice };
+    return this.write(CUSTOM_TYPE_CHOICE, data, [key], append);
+  }
+
+  /** Results that the person has dropped and that stand raw. */
+  openDrops(): string[] {
+    return [...this.ledger.choices].flatMap(([key, choice]) =>
+      choice === "drop" && !this.ledger.has(key) && !this.file.isRefused(key) ? [key] : [],
+    );
+  }
+
   /** The occurrence is left alone for good: a flush beyond whose frontier it stands has skipped it, or no entry can be made. */
   isSkipped(key: string): boolean {
     return this.ledger.skipped.has(key) || this.file.isRefused(key);
@@ -264,6 +285,12 @@ export class ToolCallIndexer {
   refOf(key: string): string | undefined {
     const { calls, duplicates } = this.ledger;
     return calls.get(key)?.shortId ?? duplicates.get(key)?.shortId ?? this.file.refOf(key);
+  }
+
+  /** As `resolve`, also by an occurrence key, and by a ref that was given and that no entry has yet. */
+  keysNamed(name: string): string[] {
+    const known = this.refOf(name) === undefined ? this.resolve(name) : [name];
+    return known.length > 0 ? known : [...this.givenRefs].flatMap(([key, ref]) => (ref === name ? [key] : []));
   }
 
   /** Every ref that answers. */

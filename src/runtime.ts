@@ -1,16 +1,18 @@
 /** The handlers that drive one session after the other, and what commands ask of the session that is on. */
+import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Protection } from "./capture/protection.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import type { CompactionAnnouncement } from "./cost/compaction.js";
 import type { CondensingDecision } from "./cost/decision.js";
+import type { NamedResult } from "./engine/choices.js";
 import type { FlushRequest } from "./engine/flush-runner.js";
 import type { ChainListing, SessionView } from "./engine/session-state.js";
 import type { FlushReport } from "./flush.js";
 import { HostSession } from "./host/environment.js";
 import type { HostOutlet, HostSnapshot } from "./host/host.js";
 import { Notices } from "./host/notices.js";
-import { loadSettings, saveSettings } from "./host/settings-file.js";
+import { isUnused, loadSettings, saveSettings } from "./host/settings-file.js";
 import { applyRender } from "./pruner.js";
 import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
@@ -19,14 +21,26 @@ import type { RenderPlan } from "./render/plan.js";
 import { type CompactionLists, SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
 import { contentChars, isToolResult, lastAnswerIndex } from "./transcript/messages.js";
-import { type ContextPruneConfig, QUERY_TOOL_NAME, type StatsEntryData } from "./types.js";
+import { type ContextPruneConfig, QUERY_TOOL_NAME, type ResultChoice, type StatsEntryData } from "./types.js";
 
-export type { ChainListing };
+export type { ChainListing, NamedResult };
+
+/** Raw results that are listed to be chosen from. */
+const MAX_LISTED = 15;
 
 /** Milliseconds that the end of a session waits for a flush in flight; then the flush is given up, nothing lost. */
 export const SHUTDOWN_WAIT_MS = 10_000;
 
 const NAME_TAKEN = `another extension provides the tool ${QUERY_TOOL_NAME}, so no condensed output could be asked back. Nothing is condensed.`;
+
+/** Milliseconds that the start of a session waits for another process that writes settings. */
+const INTRODUCTION_WAIT_MS = 200;
+
+const INTRODUCTION =
+  "pi-condense shortens finished tool output in what is sent to the model; every original can be asked back, and /pruner off turns it off.";
+const FREE = "It calls no model for that.";
+const PAID =
+  "The summaries are paid calls of the session's model, or of the one you choose: /pruner model none makes them free.";
 
 const TOOL_INACTIVE = `the model is not given the tool ${QUERY_TOOL_NAME} now, so nothing new is condensed. What is condensed stays; /pruner off sends it raw.`;
 
@@ -62,6 +76,8 @@ export interface ContextView {
 /** The extension. No handler throws: trouble leaves the raw context, one notice and one diagnostic entry. */
 export class Pruner {
   private config: ContextPruneConfig = DEFAULT_CONFIG;
+  /** What of the settings was said by model, and the model that they were read for. */
+  private byModel: { model: string | undefined; patterns: ReadonlyMap<string, string> } | undefined;
   private active: { engine: SessionEngine; session: HostSession } | undefined;
   private readonly notices = new Notices();
   /** The tool that answers for refs is this extension's; unknown until it is first asked in a session. */
@@ -80,10 +96,9 @@ export class Pruner {
     this.ownsQueryTool = undefined;
     this.notices.reset();
     try {
-      const { config, warnings, projectNotices = [] } = loadSettings(host);
-      this.config = config;
-      const told = [...warnings, ...projectNotices];
+      const told = this.load(host);
       if (told.length > 0) this.notices.tell(host, told.join("\n"), "warning");
+      this.introduce(host);
       const session: HostSession = new HostSession(host, {
         outlet: this.outlet,
         notices: this.notices,
@@ -189,7 +204,7 @@ export class Pruner {
    */
   async flushNow(
     host: HostSnapshot,
-    options: Pick<FlushRequest, "compactAll" | "onProgress"> = {},
+    options: Pick<FlushRequest, "compactAll" | "guide" | "onProgress"> = {},
   ): Promise<FlushReport | undefined> {
     if (!this.active || this.obstacle(host) !== undefined) return undefined;
     return this.active.engine.flushNow(this.active.session.moment(host), options);
@@ -223,7 +238,7 @@ export class Pruner {
    */
   changeSettings(host: HostSnapshot, values: Readonly<Record<string, SettingValue>>): void {
     saveSettings({ agentDir: host.agentDir, values });
-    this.config = loadSettings(host).config;
+    this.load(host);
     this.active?.engine.forgive(this.active.session.moment(host));
     this.onChange();
   }
@@ -283,8 +298,55 @@ export class Pruner {
     if (chain) this.active?.engine.setChainActive(chain, isActive);
   }
 
+  /** The newest results that stand raw, and all that are kept or dropped; `undefined` without a session. */
+  results(): NamedResult[] | undefined {
+    return this.active?.engine.results(MAX_LISTED);
+  }
+
+  /** Keeps or drops the results that `name` names, or undoes both; gives them as they stood before. */
+  chooseResult(name: string, choice: ResultChoice | null): NamedResult[] {
+    return this.active?.engine.choose(name, choice) ?? [];
+  }
+
+  /** The models that a setting was said for, where it holds for the session's model alone. */
+  modelsOf(key: string): string | undefined {
+    return this.byModel?.patterns.get(key);
+  }
+
+  /** Says once on a machine what is at work; the settings remember it, so that nothing is said where they cannot be written. */
+  private introduce(host: HostSnapshot): void {
+    if (!host.ui || !this.config.enabled) return;
+    try {
+      if (!isUnused(host)) return;
+      saveSettings({ agentDir: host.agentDir, values: { enabled: true }, lockWaitMs: INTRODUCTION_WAIT_MS });
+    } catch {
+      return;
+    }
+    const isFree = this.config.summarizerModel === "none";
+    this.notices.tell(host, isFree ? `${INTRODUCTION} ${FREE}` : `${INTRODUCTION} ${PAID}`, "info");
+  }
+
+  /** Reads the settings; gives what is wrong with them. */
+  private load(host: HostSnapshot): string[] {
+    const { config, warnings, byModel, projectNotices = [] } = loadSettings(host);
+    this.config = config;
+    this.byModel = byModel && { model: modelName(host), patterns: byModel };
+    return [...warnings, ...projectNotices];
+  }
+
+  /** Other settings may hold for another model. */
+  private followModel(host: HostSnapshot): void {
+    if (!this.byModel || this.byModel.model === modelName(host)) return;
+    const before = this.config;
+    this.load(host);
+    // The same object as long as nothing differs: much is worked out once for each.
+    if (isDeepStrictEqual(before, this.config)) this.config = before;
+    else this.onChange();
+  }
+
   /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */
   private mayCondense(host: HostSnapshot): boolean {
+    this.followModel(host);
     if (!this.config.enabled) return false;
     this.ownsQueryTool ??= this.outlet.toolDescription(QUERY_TOOL_NAME) === QUERY_TOOL_DESCRIPTION;
     if (!this.ownsQueryTool) this.notices.once(host, `pruner: ${NAME_TAKEN}`);
@@ -322,4 +384,8 @@ export class Pruner {
       // A disk that refuses the entry, or a context gone stale: the notice was all that could be done.
     }
   }
+}
+
+function modelName({ model }: Pick<HostSnapshot, "model">): string | undefined {
+  return model && `${model.provider}/${model.id}`;
 }

@@ -9,6 +9,7 @@ import { flushMark } from "./capture/triggers.js";
 import { BudgetWatch } from "./cost/budget-watch.js";
 import { type CompactionAnnouncement, CompactionWatch, reserveOf } from "./cost/compaction.js";
 import { type CondensingDecision, settingsFor } from "./cost/decision.js";
+import { condenseDropped, listResults, type NamedResult, resultsNamed } from "./engine/choices.js";
 import type { Environment, Moment } from "./engine/environment.js";
 import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
 import { type CondensingQuestion, PromptCache } from "./engine/prompt-cache.js";
@@ -21,7 +22,7 @@ import type { RenderPlan } from "./render/plan.js";
 import { usageAsSent } from "./render/usage.js";
 import { isAnswer, isAssistant } from "./transcript/messages.js";
 import { fitsWindow } from "./transcript/tokens.js";
-import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig } from "./types.js";
+import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig, ResultChoice } from "./types.js";
 
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
 export const BUDGET_WAIT_MS = 60_000;
@@ -42,7 +43,7 @@ export interface CompactionLists {
 /** What a flush is asked for, beside the settings. */
 export type FlushWork = Pick<
   FlushRequest,
-  "pending" | "messages" | "compactAll" | "mustFree" | "decision" | "onProgress"
+  "pending" | "messages" | "compactAll" | "guide" | "mustFree" | "decision" | "onProgress"
 >;
 
 /** One session. Nothing here catches errors but those of flushes that nobody waits for. */
@@ -113,6 +114,7 @@ export class SessionEngine {
   async requestLeaves(moment: Moment, messages: AgentMessage[]): Promise<AgentMessage[]> {
     this.state.sync();
     this.spill(moment, messages);
+    this.condenseDropped(messages);
     const usage = this.usage(moment, messages);
     this.flushIfOverBudget(moment, messages);
     if (this.settings.pruneOn === "cache-aware") await this.flushIfItPays(moment, messages, usage);
@@ -185,7 +187,10 @@ export class SessionEngine {
    * Flushes all that is pending and has been seen. A flush that is running comes to its end first, and what it did is
    * part of the report.
    */
-  async flushNow(moment: Moment, options: Pick<FlushRequest, "compactAll" | "onProgress">): Promise<FlushReport> {
+  async flushNow(
+    moment: Moment,
+    options: Pick<FlushRequest, "compactAll" | "guide" | "onProgress">,
+  ): Promise<FlushReport> {
     let before = emptyReport();
     while (this.flushes.current) {
       before = addReports(before, await this.flushes.current);
@@ -239,7 +244,7 @@ export class SessionEngine {
   protection({ cwd }: Pick<Moment, "cwd">): Protection {
     const config = this.settings;
     if (this.compiled?.config !== config || this.compiled.cwd !== cwd) {
-      this.compiled = { config, cwd, isProtected: protectionOf(config, cwd) };
+      this.compiled = { config, cwd, isProtected: this.withKept(protectionOf(config, cwd)) };
     }
     return this.compiled.isProtected;
   }
@@ -253,6 +258,26 @@ export class SessionEngine {
   setChainActive(chain: ChainCompressionEntry, active: boolean): void {
     this.state.indexer.registerChain({ ...chain, active }, this.environment.append);
     this.state.sync();
+  }
+
+  /** The newest results that stand raw, and all that the person has said something of. */
+  results(limit: number): NamedResult[] {
+    this.state.sync();
+    return listResults(this.state, limit);
+  }
+
+  /**
+   * Records what the person says of the results that `name` names: a ref or the id of a call. What is dropped goes at
+   * once where the model has answered it, else before the request after its answer.
+   * @returns the results as they stood before
+   */
+  choose(name: string, choice: ResultChoice | null): NamedResult[] {
+    this.state.sync();
+    const named = resultsNamed(this.state, name);
+    for (const key of named.keys()) this.state.indexer.choose(key, choice, this.environment.append);
+    this.state.sync();
+    if (choice === "drop") this.condenseDropped(this.state.messages());
+    return [...named.values()];
   }
 
   /** Records a trouble in the session, once for each kind and subject. */
@@ -272,6 +297,21 @@ export class SessionEngine {
       this.rendered = { messages, plan, sent: this.memo.render(messages, plan, { onUnresolved }) };
     }
     return this.rendered.sent;
+  }
+
+  private condenseDropped(messages: readonly AgentMessage[]): void {
+    const { indexer } = this.state;
+    if (indexer.openDrops().length === 0) return;
+    if (condenseDropped(this.ownMessages(messages), { indexer, append: this.environment.append })) this.state.sync();
+  }
+
+  /** Protection with the results that the person keeps. */
+  private withKept(isProtected: Protection): Protection {
+    const { indexer } = this.state;
+    const isKept = (key: string | undefined) => key !== undefined && indexer.choiceOf(key) === "keep";
+    return Object.assign((call: Parameters<Protection>[0]) => isKept(call.occurrenceKey) || isProtected(call), {
+      subjectOf: isProtected.subjectOf,
+    });
   }
 
   /** Writes oversized results of `messages` to blobs, so that no request carries them whole. */

@@ -1,7 +1,14 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
 import type { AssistantMessage, Usage } from "@mariozechner/pi-ai";
 import { digestBatch, digestCall } from "./digest/digest.js";
-import { buildRangeRequest, buildSummaryRequest, type SummaryRequest, splitBatch } from "./summary/prompt.js";
+import {
+  buildRangeRequest,
+  buildSummaryRequest,
+  guideTokens,
+  type SummaryRequest,
+  splitBatch,
+  withGuide,
+} from "./summary/prompt.js";
 import { faultOf, replyText, saysSomething } from "./summary/reply.js";
 import { splitSummary } from "./summary/split.js";
 import {
@@ -28,6 +35,8 @@ export interface ModelChoice {
 
 /** How one call of the summariser is run. */
 export interface SummarizeOptions extends ReadOptions {
+  /** What the person wants the summary to mind. */
+  guide?: string | undefined;
   /** Told of every call that was sent, failed ones too, with what had been reported by its end. */
   onUsage(call: SummarizerCall): void;
   /** Told why a call gave no summary. */
@@ -67,8 +76,9 @@ export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOpt
   if (toolCalls.length === 0) return digestSummary(batch);
   const parts: Part[] = [];
   const usage: SummaryUsage = { inputTokens: 0, outputTokens: 0, cost: 0 };
-  for (const part of splitBatch({ ...batch, toolCalls }, options.model.maxInputTokens)) {
-    const request = buildSummaryRequest(part, options.model.maxInputTokens);
+  const maxTokens = options.model.maxInputTokens - guideTokens(options.guide);
+  for (const part of splitBatch({ ...batch, toolCalls }, maxTokens)) {
+    const request = buildSummaryRequest(part, maxTokens);
     const reply = await runSummarization(request, options);
     if (!reply) return null;
     parts.push({ batch: part, text: reply.summaryText, unsupported: unsupportedClaims(part, request.text) });
@@ -84,7 +94,7 @@ export async function summarizeBatch(batch: CapturedBatch, options: SummarizeOpt
  * then stand side by side.
  */
 export async function summarizeRange(summaries: readonly string[], options: SummarizeOptions): Promise<string | null> {
-  const request = buildRangeRequest(summaries, options.model.maxInputTokens);
+  const request = buildRangeRequest(summaries, options.model.maxInputTokens - guideTokens(options.guide));
   const reply = await runSummarization(request, options);
   if (!reply) return null;
   const joined = summaries.join("\n");
@@ -112,7 +122,7 @@ export async function runSummarization(
   const progress: CallProgress = { sent: false, reported: NO_USAGE };
   let message: AssistantMessage;
   try {
-    message = await readReply(request, options, progress);
+    message = await readReply(withGuide(request, options.guide), options, progress);
   } catch (error) {
     if (progress.sent) tellUsage(progress.reported, false, options);
     options.onTrouble(failureOf(error, options.signal));

@@ -13,6 +13,7 @@ export const CUSTOM_TYPE_DEDUP_ALIAS = "context-prune-dedup-alias";
 export const CUSTOM_TYPE_CHAIN = "context-prune-chain";
 export const CUSTOM_TYPE_FRONTIER = "context-prune-frontier";
 export const CUSTOM_TYPE_STATS = "context-prune-stats";
+export const CUSTOM_TYPE_CHOICE = "context-prune-choice";
 export const CUSTOM_TYPE_DIAGNOSTIC = "context-prune-diagnostic";
 
 /** `kind` of the diagnostic that names a result or a chain of which no readable entry can be made; it is left alone. */
@@ -310,6 +311,17 @@ export interface ChainRange {
   protectedOccurrenceKeys: string[];
   /** The next user message came before any closing reply; nothing of the chain's assistant messages is kept. */
   interrupted: boolean;
+}
+
+/** What the person has said of one result: it stays word for word, or goes at once; `null` is what the settings say. */
+export type ResultChoice = "keep" | "drop";
+
+/** Data of a `context-prune-choice` entry. A later one of the same result replaces an earlier one. */
+export interface ChoiceEntryData {
+  occurrenceKey: string;
+  /** Ref that the person named it by: the result may have no record. */
+  shortId: string;
+  choice: ResultChoice | null;
 }
 
 /** Data of a `context-prune-chain` entry. A later entry for the same block replaces an earlier one. */

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
+import { runCommand } from "../src/commands/index.js";
 import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
 import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
@@ -192,4 +193,18 @@ test("what is protected never reaches a summariser", async () => {
   expect(sent).toHaveLength(1);
   expect(JSON.stringify(sent)).not.toContain("SECRET-PLAN");
   expect(stubs[1]).toBe(outputs[1] ?? "");
+});
+
+test("the words of /pruner compact reach the summariser, also for what was summarised ahead", async () => {
+  const { sent, models } = summariser();
+  const session = new SimulatedSession(agentDirWith({ pruneOn: "agent-message" }), new EntryTree(), false, models);
+  const messages = turnOf([filled("words ")(0), filled("others ")(1)], (i) => ({ url: `page ${i}` }));
+  for (const message of messages.slice(0, -1)) session.add(message);
+  await session.pruner.turnEnded(session.host);
+  await until(() => sent.length === 1);
+  expect(sent[0]?.system).not.toContain("<guide>");
+  for (const message of messages.slice(-1)) session.add(message);
+  const { message } = await runCommand(session.pruner, session.host, "compact the  failing tests");
+  expect(message).toStartWith("Condensed 2 results");
+  expect(sent.at(-1)?.system).toEndWith("<guide>\nthe failing tests\n</guide>");
 });

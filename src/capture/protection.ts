@@ -28,6 +28,8 @@ const MAX_KNOWN_PATHS = 10_000;
 export interface ProtectableCall {
   toolName: string;
   args: Record<string, unknown>;
+  /** Of its result, where that is known. */
+  occurrenceKey?: string;
 }
 
 /** Whether the output of a call is protected. */

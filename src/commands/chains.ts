@@ -7,10 +7,13 @@ import { type CommandInput, type CommandResult, type CompletionInput, info, NO_S
 
 const MAX_TOPIC_CHARS = 60;
 
-/** Flushes, and compresses every closed chain behind the window. */
+/** Flushes, and compresses every closed chain behind the window. Words behind it say what the summaries should mind. */
 export function compact(input: CommandInput): Promise<CommandResult> | CommandResult {
   const { enabled, chainCompression } = input.pruner.settings;
   if (enabled && !chainCompression.enabled) return warning("chainCompression.enabled is off.");
+  if (input.args !== "" && input.pruner.settings.summarizerModel === "none") {
+    return warning("summarizerModel is none: digests are made without a model, so words cannot guide them.");
+  }
   return flushByHand(input, true);
 }
 
@@ -30,7 +33,7 @@ export function setActive({ pruner, args }: CommandInput, active: boolean): Comm
   return info(
     active
       ? `${blockId} is compressed again from the next request on.`
-      : `${blockId} stands raw from the next request on: ${count(chain.calls, "call")}, ${grouped(chain.rawChars)} characters.`,
+      : `${blockId} stands raw from the next request on: ${count(chain.calls, "call")}, ${grouped(chain.rawChars)} characters. What was written to a file stays a preview.`,
   );
 }
 

@@ -21,14 +21,17 @@ export async function flushByHand(input: CommandInput, compactAll: boolean): Pro
   return SHOWN;
 }
 
-async function flush({ pruner, host }: CommandInput, compactAll: boolean): Promise<CommandResult> {
+async function flush({ pruner, host, args }: CommandInput, compactAll: boolean): Promise<CommandResult> {
   try {
     const session = pruner.currentState();
     const before = pruner.status(host);
     if (!session || !before) return NO_SESSION;
     const choice = chooseSummarizer(pruner.settings, host);
     if (choice.kind === "missing" && before.pendingCalls > 0) return warning(`Nothing condensed: ${choice.reason}.`);
-    const { report, cancelled } = await flushWithProgress(pruner, host, compactAll);
+    const { report, cancelled } = await flushWithProgress(pruner, host, {
+      compactAll,
+      ...(args ? { guide: args } : {}),
+    });
     // Another session is on the screen, and what it would be told is not of it.
     if (!report || pruner.currentState() !== session) return SHOWN;
     const { quietOversizedSkips } = pruner.settings;

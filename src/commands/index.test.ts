@@ -4,7 +4,9 @@ import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
+import { findSetting } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
+import { FORMER_NAMES } from "../settings/former.js";
 import { isToolResult } from "../transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_STATS } from "../types.js";
 import { completeCommand, runCommand, SUBCOMMANDS } from "./index.js";
@@ -100,6 +102,34 @@ describe("on and off", () => {
       type: "warning",
     });
     expect(session.pruner.settings.enabled).toBe(true);
+  });
+});
+
+describe("former names", () => {
+  test.each([
+    ["prune-on on-demand", "pruneOn", "pruneOn is now on-demand"],
+    ["batching agent-message", "batchingMode", "batchingMode is now agent-message"],
+    ["min-batch-chars 2000", "minBatchChars", "minBatchChars is now 2000"],
+    ["dedup status", "dedupByContentHash", "dedupByContentHash is on"],
+    ["recovery-grace 5", "recoveryGraceTurns", "recoveryGraceTurns is now 5"],
+    ["SPILL-THRESHOLD 100000", "spillThreshold", "spillThreshold is now 100000"],
+    ["turn-protection on", "turnProtection.enabled", "turnProtection.enabled is now on"],
+  ])("/pruner %s is answered as %s", async (text, key, answer) => {
+    const { message, type } = await say(await sessionWith(DIGEST), text);
+    expect(type).toBe("info");
+    expect(message).toStartWith(`/pruner ${text.split(" ")[0]} is called /pruner ${key} now.\n${answer}`);
+  });
+
+  test("in a settings file are told with the present ones", async () => {
+    const settings = { ...DIGEST, dedup: false, remindUnprunedCount: true, "min-batch-chars": 3 } as Settings;
+    const [notice] = new SimulatedSession(agentDirWith(settings)).notices;
+    expect(notice).toContain("contextPrune.dedup is called dedupByContentHash now.");
+    expect(notice).toContain("contextPrune.remindUnprunedCount is not needed any more");
+    expect(notice).toContain("contextPrune.min-batch-chars is called minBatchChars now.");
+  });
+
+  test("lead to settings that there are", () => {
+    for (const key of Object.values(FORMER_NAMES)) if (key !== null) expect(findSetting(key)).toBeDefined();
   });
 });
 

@@ -5,13 +5,14 @@ import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
 import { compact, completeBlocks, setActive } from "./chains.js";
+import { chooseResult, completeResults } from "./choices.js";
 import { cleanUp, examine } from "./doctor.js";
 import { flushByHand } from "./flush.js";
 import { chooseModel, chooseThinking, completeModels } from "./model.js";
 import { listCommand } from "./protect.js";
 import { replay } from "./replay.js";
 import { openContext, openSettings, openTree } from "./screens.js";
-import { completeKeys, completeValues, runSetting, setEnabled } from "./settings.js";
+import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.js";
 import { statsOf, statusOf } from "./status.js";
 import { type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
 
@@ -47,7 +48,12 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   { name: "settings", help: "Show and change every setting", run: openSettings },
   { name: "tree", help: "Browse what is condensed, down to the originals", run: openTree },
   { name: "context", help: "Show where the window goes, before and after", run: openContext },
-  { name: "compact", help: "As now, and compress every closed chain behind the window", run: compact },
+  {
+    name: "compact",
+    usage: "[words]",
+    help: "As now, and compress every closed chain; words say what summaries should mind",
+    run: compact,
+  },
   {
     name: "decompress",
     usage: "[b1]",
@@ -61,6 +67,27 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
     help: "Compress a chain again, or list those put back",
     complete: (input) => completeBlocks(input, false),
     run: (input) => setActive(input, true),
+  },
+  {
+    name: "keep",
+    usage: "[t12]",
+    help: "Keep one result word for word for good, or list some",
+    complete: (input) => completeResults(input, "keep"),
+    run: (input) => chooseResult(input, "keep"),
+  },
+  {
+    name: "drop",
+    usage: "[t12]",
+    help: "Condense one result at once, whatever it costs",
+    complete: (input) => completeResults(input, "drop"),
+    run: (input) => chooseResult(input, "drop"),
+  },
+  {
+    name: "restore",
+    usage: "[t12]",
+    help: "Undo keep or drop of one result",
+    complete: (input) => completeResults(input, "restore"),
+    run: (input) => chooseResult(input, "restore"),
   },
   {
     name: "model",
@@ -88,7 +115,7 @@ export async function runCommand(pruner: Pruner, host: HostSnapshot, text: strin
   try {
     if (name === "") return host.terminal ? await openSettings(input) : info(helpText());
     const command = SUBCOMMANDS.find((candidate) => candidate.name === name.toLowerCase());
-    if (!command) return runSetting(name, input) ?? unknown(name);
+    if (!command) return runSetting(name, input) ?? runFormer(name, input) ?? unknown(name);
     if (input.args && !command.usage) return warning(`Usage: ${usageOf(command)}`);
     return await command.run(input);
   } catch (error) {

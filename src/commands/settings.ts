@@ -1,20 +1,29 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS, type Setting, settingValue } from "../config.js";
-import { cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
+import { formatSetting, parseSetting, presentKey, SETTINGS, type Setting, settingValue } from "../config.js";
+import type { Pruner } from "../runtime.js";
+import { byModel, cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
 import { type CommandInput, type CommandResult, info, warning } from "./types.js";
 
 /** Shows or changes the setting called `name` (in any case); `undefined` where the table has none of that name. */
 export function runSetting(name: string, { pruner, host, args }: CommandInput): CommandResult | undefined {
   const setting = settingNamed(name);
   if (!setting) return undefined;
-  if (args === "")
-    return info(describeSetting(setting, formatSetting(setting.key, settingValue(pruner.settings, setting.key))));
+  if (args === "") return info(describeSetting(setting, pruner));
   const parsed = parseSetting(setting.key, args);
   if (!parsed.ok) return warning(`${parsed.error}\nUsage: ${usageOf(setting)}`);
   const outcome = changeSetting(pruner, host, setting.key, parsed.value);
   const note = outcome.type === "info" ? cacheNote(setting.key) : undefined;
   return note ? { ...outcome, message: `${outcome.message}\n${note}` } : outcome;
+}
+
+/** The same for a name that a setting once had, or that is spelled otherwise; the answer names the present one. */
+export function runFormer(name: string, input: CommandInput): CommandResult | undefined {
+  const key = presentKey(name);
+  if (key === undefined) return undefined;
+  if (key === null) return warning(`/pruner ${name} is not needed any more.`);
+  const result = runSetting(key, { ...input, args: input.args === "status" ? "" : input.args });
+  return result && { ...result, message: `/pruner ${name} is called /pruner ${key} now.\n${result.message}` };
 }
 
 /** Keys that begin with what has been typed; none where nothing has been, since all of them would drown the commands. */
@@ -36,11 +45,14 @@ export function completeValues(name: string, typed: string, models: readonly str
     .map(({ value, label }) => ({ value, label: value, description: label }));
 }
 
-function describeSetting(setting: Setting, current: string): string {
+function describeSetting(setting: Setting, pruner: Pruner): string {
+  const current = formatSetting(setting.key, settingValue(pruner.settings, setting.key));
+  const models = pruner.modelsOf(setting.key);
   const note = cacheNote(setting.key);
   return [
     `${setting.key} is ${current} (default ${formatSetting(setting.key, setting.default)}).`,
     setting.help,
+    ...(models === undefined ? [] : [`For this model ${byModel(models)} holds.`]),
     ...(note ? [note] : []),
     `Usage: ${usageOf(setting)}`,
   ].join("\n");

@@ -3,6 +3,7 @@ import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { reasonOf } from "../text/text.js";
+import { visible } from "../text/visible.js";
 
 /** One sentence for the user, and how it is meant. */
 export interface CommandResult {
@@ -62,8 +63,9 @@ export function completions(values: readonly string[]): AutocompleteItem[] {
 export function answer({ ui }: Pick<HostSnapshot, "ui">, { message, type }: CommandResult): void {
   if (message === "") return;
   try {
-    if (ui) ui.notify(message, type);
-    else process.stderr.write(`${message}\n`);
+    const shown = visible(message);
+    if (ui) ui.notify(shown, type);
+    else process.stderr.write(`${shown}\n`);
   } catch {
     // The session has been replaced, or nobody reads standard error.
   }

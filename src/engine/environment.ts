@@ -103,6 +103,8 @@ export interface SummaryOptions {
   config: ContextPruneConfig;
   /** Ends the call at once. */
   signal: AbortSignal;
+  /** What the person wants the summaries to mind. */
+  guide?: string | undefined;
   /** Told how many characters have come so far. */
   onChars?(chars: number): void;
   /** Told of every call that was sent. */

@@ -14,7 +14,7 @@ import {
 import { type BatchSummary, digestSummary } from "../summarizer.js";
 import { taggedText, withoutTagged } from "../transcript/tags.js";
 import type { CapturedBatch, ContextPruneConfig, FlushReason } from "../types.js";
-import type { Environment, ModelSummarizer, Summarizer } from "./environment.js";
+import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "./environment.js";
 import { currencyOf } from "./flush-currency.js";
 import type { SessionState } from "./session-state.js";
 import { SummaryQueue } from "./summary-queue.js";
@@ -41,6 +41,8 @@ export interface FlushRequest {
   isProtected: Protection;
   /** Compress every chain outside the window, however few there are. */
   compactAll?: boolean;
+  /** What the person wants the summaries to mind: none that were made without it are taken. */
+  guide?: string;
   /** Space must be freed: where no model gives a summary, the digest steps in. */
   mustFree?: boolean;
   /** Why the flush is made, where its price decided. */
@@ -164,7 +166,7 @@ export class FlushRunner {
   }
 
   private async prepare(request: FlushRequest): Promise<PreparedFlush> {
-    const { summarizer, config, messages, isProtected, compactAll, onProgress } = request;
+    const { summarizer, config, messages, isProtected, compactAll, guide, onProgress } = request;
     const { indexer } = this.state;
     const work = batchesToSummarize(request.pending, indexer, config);
     const model = summarizer.kind === "model" ? summarizer : undefined;
@@ -180,7 +182,7 @@ export class FlushRunner {
         detected: this.state.chainsOf(messages, isProtected),
         all: compactAll,
         protectedTurns: protectedTurnsOf(config),
-        fuse: model && ((summaries) => this.fuse(summaries, model, config)),
+        fuse: model && ((summaries) => this.fuse(summaries, model, config, guide)),
       },
     });
     this.queue.forget(work);
@@ -206,7 +208,7 @@ export class FlushRunner {
   private async summarizeInFlush(
     batch: CapturedBatch,
     work: readonly CapturedBatch[],
-    { summarizer, config, mustFree, onProgress }: FlushRequest,
+    { summarizer, config, guide, mustFree, onProgress }: FlushRequest,
   ): Promise<BatchSummary | null> {
     if (summarizer.kind === "digest") return digestSummary(batch);
     if (this.cancelled) return null;
@@ -214,7 +216,8 @@ export class FlushRunner {
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
     if (this.queue.hasBeenAsked(batch)) tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
-    const made = summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, onChars) : null;
+    const made =
+      summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, { guide, onChars }) : null;
     const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
     tell(summary ? "done" : "failed", summary?.whole.length ?? 0);
     return summary;
@@ -224,23 +227,28 @@ export class FlushRunner {
     batch: CapturedBatch,
     model: ModelSummarizer,
     config: ContextPruneConfig,
-    onChars?: (chars: number) => void,
+    { guide, onChars }: Pick<SummaryOptions, "guide" | "onChars"> = {},
   ): Promise<BatchSummary | null> {
     const shown = config.protectTags ? withoutTags(batch) : batch;
-    return this.queue.summary(batch, config.summarizerConcurrency, (signal) => {
+    const make = (signal: AbortSignal) => {
       onChars?.(0);
-      return model.summarize(shown, { ...this.optionsFor(config, signal), onChars });
-    });
+      return model.summarize(shown, { ...this.optionsFor(config, signal), guide, onChars });
+    };
+    const { summarizerConcurrency } = config;
+    return guide === undefined
+      ? this.queue.summary(batch, summarizerConcurrency, make)
+      : this.queue.inTurn(summarizerConcurrency, make);
   }
 
   private fuse(
     summaries: readonly string[],
     model: ModelSummarizer,
     config: ContextPruneConfig,
+    guide: string | undefined,
   ): Promise<string | null> {
     if (this.cancelled) return Promise.resolve(null);
     return this.queue.inTurn(config.summarizerConcurrency, (signal) =>
-      model.fuse(summaries, this.optionsFor(config, signal)),
+      model.fuse(summaries, { ...this.optionsFor(config, signal), guide }),
     );
   }
 

@@ -1,4 +1,5 @@
 /** What the user is told, each thing once. */
+import { visible } from "../text/visible.js";
 import type { HostSnapshot } from "./host.js";
 
 /** Notices of one session. */
@@ -11,7 +12,7 @@ export class Notices {
   }
 
   tell(host: Pick<HostSnapshot, "ui">, message: string, type: "info" | "warning"): void {
-    host.ui?.notify(message, type);
+    host.ui?.notify(visible(message), type);
   }
 
   once(host: Pick<HostSnapshot, "ui">, message: string, type: "info" | "warning" = "warning"): void {

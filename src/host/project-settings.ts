@@ -6,7 +6,7 @@ import { isRecord } from "../text/json.js";
 import type { ContextPruneConfig } from "../types.js";
 
 /** Settings whose change by a project is told: where output goes, what of it is protected, spilled, and how much there may be. */
-const TOLD = /^(?:summarizerModel$|protect|turnProtection|spill|autoBudget|budget)/;
+const TOLD = /^(?:summarizerModel$|protect|stateTools|listTools|turnProtection|spill|autoBudget|budget)/;
 
 /**
  * The settings of a project over the user's own.
@@ -28,6 +28,8 @@ export function withProject(
     ...merged,
     protectedTools: [...new Set([...own.protectedTools, ...merged.protectedTools])],
     protectedPaths: [...new Set([...own.protectedPaths, ...merged.protectedPaths])],
+    stateTools: [...new Set([...own.stateTools, ...merged.stateTools])],
+    listTools: [...new Set([...own.listTools, ...merged.listTools])],
     protectTags: own.protectTags || merged.protectTags,
     turnProtection: { enabled: recent || merged.turnProtection.enabled, turns },
   };

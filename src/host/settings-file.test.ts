@@ -20,6 +20,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SettingsManager } from "@mariozechner/pi-coding-agent";
 import lockfile from "proper-lockfile";
+import { scratchFolder } from "../../test/support/folders.js";
+import { SimulatedSession } from "../../test/support/simulated-session.js";
 import { DEFAULT_CONFIG, SETTINGS_ROOT } from "../config.js";
 import { integer, onOff } from "../settings/rows.js";
 import { defineSettings } from "../settings/table.js";
@@ -489,3 +491,35 @@ function ended(child: ChildProcess): Promise<number | null> {
   if (child.exitCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((resolve) => child.once("exit", resolve));
 }
+
+describe("the first run on a machine", () => {
+  const notices = (agentDir: string) => new SimulatedSession(agentDir).notices;
+
+  test("says once what is at work, what it costs and how to turn it off", () => {
+    const agentDir = scratchFolder("agent");
+    writeFileSync(join(agentDir, "settings.json"), '{ "theme": "dark" }');
+    const [notice, ...more] = notices(agentDir);
+    expect(more).toEqual([]);
+    expect(notice).toContain("paid calls");
+    expect(notice).toContain("/pruner off");
+    expect(notice).not.toContain("\n");
+    expect(notices(agentDir)).toEqual([]);
+    expect(JSON.parse(readFileSync(join(agentDir, "settings.json"), "utf8"))).toEqual({
+      theme: "dark",
+      contextPrune: { enabled: true },
+    });
+  });
+
+  test("says nothing where it could not remember that, nor where settings stand already", () => {
+    const broken = scratchFolder("agent");
+    writeFileSync(join(broken, "settings.json"), "{ broken");
+    expect(notices(broken).join()).not.toContain("paid calls");
+    const blocked = scratchFolder("agent");
+    writeFileSync(join(blocked, "settings.json"), "{}");
+    chmodSync(join(blocked, "settings.json"), 0o444);
+    expect(notices(blocked)).toEqual([]);
+    const used = scratchFolder("agent");
+    writeFileSync(join(used, "settings.json"), '{ "contextPrune": {} }');
+    expect(notices(used)).toEqual([]);
+  });
+});

@@ -28,6 +28,7 @@ import type { SettingValue } from "../settings/rows.js";
 import type { ResolvedConfig, SettingsTable } from "../settings/table.js";
 import { isRecord } from "../text/json.js";
 import type { ContextPruneConfig } from "../types.js";
+import { keysIn, type ModelName, splitByModel } from "./model-settings.js";
 import { withProject } from "./project-settings.js";
 
 const FILE_NAME = "settings.json";
@@ -48,14 +49,18 @@ export interface LoadSettingsOptions {
   cwd: string;
   /** The project's file is read only where its user trusts the project. */
   projectTrusted: boolean;
+  /** The session's model, for the settings that hold for some models alone. */
+  model?: ModelName | undefined;
   /** Name of pi's folder in a project; `.pi` by default. */
   configDirName?: string;
 }
 
-/** What holds, with a sentence for each thing that is wrong in a file. */
+/** The settings that hold, with a sentence for each thing that is wrong in a file. */
 export interface LoadedSettings extends ResolvedConfig<ContextPruneConfig> {
   /** What the project changes or may not change, a sentence each. */
   projectNotices?: string[];
+  /** Pattern of the models that a setting was said for, by its key; there where some file has settings by model. */
+  byModel?: ReadonlyMap<string, string>;
 }
 
 /** What to save, and where. */
@@ -72,7 +77,7 @@ export interface SaveSettingsOptions {
 
 /**
  * The settings of the agent directory, overridden key by key by those of a trusted project as far as `withProject` lets
- * it. Never throws.
+ * it; in each file, what it says for the session's model goes before what it says for all. Never throws.
  *
  * A missing file is no settings. One that cannot be read or understood gives one warning that names it, and counts as
  * missing. Every warning is a sentence for the user that begins with the file's path.
@@ -89,12 +94,47 @@ export function loadSettings(options: LoadSettingsOptions): LoadedSettings {
     unreadable.push(`${path}: ${read.problem}. Its ${SETTINGS_ROOT} settings are not in effect.`);
     return undefined;
   });
-  const { config, warnings } = resolveConfig(layers, paths);
-  const all = [...unreadable, ...warnings];
-  if (layers[1] === undefined) return { config, warnings: all };
-  const project = withProject(resolveConfig(layers.slice(0, 1)).config, config, projectPath);
+  const files = layers.map((layer, i) => {
+    const { base, byModel, problems } = splitByModel(layer, options.model);
+    const source = paths[i] ?? "";
+    return { source, base, problems, byModel: byModel.map((one) => ({ ...one, source: `${source}, ${one.pattern}` })) };
+  });
+  const stacked = files.map(({ source, base, byModel }) => [
+    { source, values: base },
+    ...byModel.filter(({ applies }) => applies),
+  ]);
+  const resolveAll = (parts: readonly { source: string; values: unknown }[]) =>
+    resolveConfig(
+      parts.map(({ values }) => values),
+      parts.map(({ source }) => source),
+    );
+  const { config, warnings } = resolveAll(stacked.flat());
+  // What holds for other models is looked at too, so that a slip shows before the model is chosen.
+  const idle = files.flatMap(({ byModel }) => byModel.filter(({ applies }) => !applies));
+  const said = [
+    ...unreadable,
+    ...warnings,
+    ...files.flatMap(({ source, problems }) => problems.map((problem) => `${source}: ${problem}`)),
+    ...idle.flatMap((one) => resolveAll([one]).warnings),
+  ];
+  const byModel = new Map(
+    files.flatMap((file) =>
+      file.byModel
+        .filter(({ applies }) => applies)
+        .flatMap(({ pattern, values }) => keysIn(values).map((key): [string, string] => [key, pattern])),
+    ),
+  );
+  const models = files.some((file) => file.byModel.length > 0) ? { byModel } : {};
+  if (layers[1] === undefined) return { config, warnings: said, ...models };
+  const project = withProject(resolveAll(stacked[0] ?? []).config, config, projectPath);
   const told = project.warnings.length > 0 ? { projectNotices: project.warnings } : {};
-  return { config: project.config, warnings: all, ...told };
+  return { config: project.config, warnings: said, ...models, ...told };
+}
+
+/** Whether the user's own file is readable and says nothing of these settings: they have not been used on this machine. */
+export function isUnused({ agentDir }: Pick<LoadSettingsOptions, "agentDir">): boolean {
+  const read = readRoot(join(resolve(agentDir), FILE_NAME));
+  return read.ok && read.root[SETTINGS_ROOT] === undefined;
 }
 
 /** Saves one setting; see `saveSettings`. */

@@ -84,13 +84,14 @@ export class HostSummarizers {
   /** Runs `call` with the model that the policy chooses. */
   private async ask<T>(
     models: ModelChoice,
-    { config, signal, onCall, onChars }: SummaryOptions,
+    { config, guide, signal, onCall, onChars }: SummaryOptions,
     call: (options: SummarizeOptions) => Promise<T | null>,
   ): Promise<T | null> {
     const attempt = async (model: SummaryModel): Promise<Attempt<T>> => {
       let trouble: Trouble = { kind: "failed", detail: "no summary was given" };
       const value = await call({
         model,
+        guide,
         signal,
         idleTimeoutMs: config.summarizerIdleTimeoutMs,
         maxTimeoutMs: config.summarizerMaxTimeoutMs,

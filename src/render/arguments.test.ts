@@ -194,7 +194,7 @@ describe("markerRefs", () => {
   test("finds markers wherever a string stands", () => {
     const value = {
       path: "a.ts",
-      edits: [{ newText: `before ${argumentMarker(30_000, "t3")} after ${argumentMarker(5, "t4")}` }],
+      edits: [{ newText: `before\n  ${argumentMarker(30_000, "t3")}\nafter\n${argumentMarker(5, "t4")}` }],
       rows: [[1, null, argumentMarker(9, "t5")]],
     };
     expect(markerRefs(value)).toEqual(["t3", "t4", "t5"]);
@@ -208,6 +208,20 @@ describe("markerRefs", () => {
     `<condensed-args chars="30,000" ref="t3"/`,
   ])("finds one that was copied otherwise: %s", (text) => {
     expect(markerRefs({ command: text })).toEqual(["t3"]);
+  });
+
+  test.each([
+    ["in a sentence", { content: `A marker such as ${argumentMarker(30_000, "t3")} stands for a text.` }],
+    ["in code", { content: `test("is ${argumentMarker(30_000, "t3")}");\n\`${argumentMarker(5, "t3")}\` is one` }],
+    ["in a table", { content: `| ${argumentMarker(5, "t3")} | a marker |` }],
+    ["in a search", { pattern: `at ${argumentMarker(5, "t3")}` }],
+  ])("leaves one that is quoted: %s", (_where, args) => {
+    expect(markerRefs(args)).toEqual([]);
+  });
+
+  test("finds one that is all of a text in a command", () => {
+    const command = `python3 -c "open('a', 'w').write('${argumentMarker(30_000, "t3")}')"`;
+    expect(markerRefs({ command })).toEqual(["t3"]);
   });
 
   test("finds none where there is none", () => {

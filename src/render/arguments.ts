@@ -23,7 +23,9 @@ const MAX_NAMING_CHARS = 2_000;
 const COMMAND_HEAD_CHARS = 200;
 
 /** A marker wherever it stands, also as a model may have copied it: escaped in a script, with other quotes or spaces. */
-const MARKER = /<condensed-args\s[^<>]{0,80}?ref\s*=\s*\\*["']?(t\d+)/g;
+const MARKER = /<condensed-args\s[^<>]{0,80}?ref\s*=\s*\\*["']?(t\d+)[^<>\n]{0,80}(?:>(?:<\/condensed-args>)?|$)/gm;
+/** What may stand on a line beside a marker that is in place of a text: the head of a command, or the quotes of a script. */
+const HEAD = /(?:^|… )[\s"'`]*$/;
 /** What `replace` gives: it is never condensed again. */
 const CONDENSED = /^(?:[\s\S]{0,200}… )?<condensed-args chars="\d+" ref="t\d+"\/>$/;
 
@@ -89,11 +91,20 @@ export function shortArguments(args: unknown, minStringChars: number): string {
   return JSON.stringify(args, short, 2);
 }
 
-/** Refs of the markers in any string of a value. */
+/**
+ * Refs of the markers in any string of a value that stand in place of a text: alone in it, or on a line of their own. One
+ * within a line is quoted, unless it is all of a text in a command.
+ */
 export function markerRefs(value: unknown): string[] {
   const refs: string[] = [];
-  eachString(value, undefined, (text) => {
-    for (const match of text.matchAll(MARKER)) if (match[1]) refs.push(match[1]);
+  eachString(value, undefined, (text, key) => {
+    for (const { 0: marker, 1: ref, index } of text.matchAll(MARKER)) {
+      const before = text.slice(text.lastIndexOf("\n", index - 1) + 1, index);
+      const after = text.slice(index + marker.length).split("\n", 1)[0] ?? "";
+      const isAlone = HEAD.test(before) && /^[\s"'`;,)]*$/.test(after);
+      const isWholeText = key === "command" && /["'`]$/.test(before) && /^["'`]/.test(after);
+      if (ref && (isAlone || isWholeText)) refs.push(ref);
+    }
   });
   return refs;
 }

@@ -41,7 +41,13 @@ test("the lines of an old chain keep the end of a path and the outcome", () => {
       },
     ]),
   );
-  const none = { duplicates: new Map(), summaries: new Map(), legacySummaries: [], purged: new Set<string>() };
+  const none = {
+    choices: new Map(),
+    duplicates: new Map(),
+    summaries: new Map(),
+    legacySummaries: [],
+    purged: new Set<string>(),
+  };
   const state = { ...none, calls, chains, pointers: new Map(), bareIds: new Set<string>(), journal: [] };
   const [first, ...rest] = renderChains(state, { findOriginal: () => undefined, protectTags: false });
   const lines = first?.body.split("\n") ?? [];

@@ -37,11 +37,24 @@ export function renderChains(
   const known = new Map(earlier.map((chain) => [chain.entry, chain]));
   const active = [...state.chains.values()].filter((entry) => entry.active !== false);
   const terse = Math.max(0, Math.floor((active.length - FULL_BODIES) / FULL_BODIES) * FULL_BODIES);
-  return active.map((entry, i) => {
+  return active.map((given, i) => {
+    const entry = withChoices(given, state.choices);
     const level = i < terse ? "terse" : "full";
     const same = known.get(entry);
     return same?.level === level ? same : new ChainText(entry, level, state, sources);
   });
+}
+
+/** The chain with what the person keeps word for word, and without what was protected and has been dropped since. */
+function withChoices(entry: ChainCompressionEntry, choices: CommittedState["choices"]): ChainCompressionEntry {
+  const own = (entry.droppedOccurrenceKeys ?? []).filter((key) => choices.has(key));
+  if (own.length === 0) return entry;
+  const kept = new Set(entry.protectedOccurrenceKeys ?? entry.protectedToolCallIds);
+  for (const key of own) {
+    if (choices.get(key) === "keep") kept.add(key);
+    else kept.delete(key);
+  }
+  return { ...entry, protectedOccurrenceKeys: [...kept] };
 }
 
 /** A chain whose body is made when it is first met: after a restart most of them may stand behind a compaction. */

@@ -75,7 +75,7 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
     isEmpty: state.calls.size + state.duplicates.size + state.pointers.size === 0,
     bareIds: state.bareIds,
     legacySummaries: new Map(state.legacySummaries.map((summary) => [summary.text, summary.occurrenceKeys])),
-    argumentsOf: (key) => argumentOptions(key, state, options),
+    argumentsOf: (key) => (replacements.staysRaw(key) ? undefined : argumentOptions(key, state, options)),
     chains: renderChains(state, options, goesOn ? previous.chains : []),
     journal: state.journal,
     revision: state.journal.length,
@@ -87,6 +87,8 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
 
 /** Stubs of results, each made when it is first asked for. */
 class StubbedResults implements Replacements {
+  /** Results of the chains that were put back by hand. */
+  private putBack: ReadonlySet<string> | undefined;
   private known: { count: number; raw: number; kept: number } | undefined;
   private readonly made = new Map<string, Replacement | undefined>();
 
@@ -97,12 +99,14 @@ class StubbedResults implements Replacements {
 
   get(key: string): Replacement | undefined {
     if (this.made.has(key)) return this.made.get(key);
-    const { calls, duplicates, pointers } = this.state;
+    const { calls, duplicates, pointers, choices } = this.state;
     if (!calls.has(key) && !duplicates.has(key) && !pointers.has(key)) return undefined;
+    if (this.staysRaw(key)) return undefined;
     const { text, raw, eager } = this.textFor(key);
     const savedArguments = this.savedArguments(key);
+    const isWanted = choices.get(key) === "drop";
     const replacement =
-      text !== undefined && isWorthwhile(text.length, raw + savedArguments * 0.25)
+      text !== undefined && (isWanted || isWorthwhile(text.length, raw + savedArguments * 0.25))
         ? { occurrenceKey: key, text, eager, savedArguments }
         : undefined;
     this.made.set(key, replacement);
@@ -111,6 +115,20 @@ class StubbedResults implements Replacements {
 
   has(key: string): boolean {
     return this.get(key) !== undefined;
+  }
+
+  /** Kept by the person, or in a chain that was put back. What was spilled is too large to come back by the way. */
+  staysRaw(key: string): boolean {
+    const { choices, calls, duplicates, chains } = this.state;
+    const choice = choices.get(key);
+    if (choice !== undefined) return choice === "keep";
+    this.putBack ??= new Set(
+      [...chains.values()]
+        .filter(({ active }) => active === false)
+        .flatMap((chain) => chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds),
+    );
+    const isSpilled = calls.get(key)?.record.spillPath !== undefined || duplicates.get(key)?.eager === true;
+    return this.putBack.has(key) && !isSpilled;
   }
 
   /** Of a call that changes files: its reply says nothing of the change, and its arguments will no longer. */
@@ -127,7 +145,7 @@ class StubbedResults implements Replacements {
     const totals = { count: 0, raw: 0, kept: 0 };
     for (const keys of [this.state.calls.keys(), this.state.duplicates.keys()]) {
       for (const key of keys) {
-        if (this.state.pointers.has(key)) continue;
+        if (this.state.pointers.has(key) || this.staysRaw(key)) continue;
         const { text, raw } = this.textFor(key);
         if (text === undefined || !isWorthwhile(text.length, raw)) continue;
         totals.count += 1;
@@ -149,7 +167,8 @@ class StubbedResults implements Replacements {
       const { record } = call;
       const eager = record.spillPath !== undefined;
       const raw = eager ? recordChars({ ...record, resultImages: 0 }) : recordChars(record);
-      if (!eager && raw + this.savedArguments(key) < MIN_RESULT_CHARS) return { text: undefined, raw, eager };
+      const isSmall = raw + this.savedArguments(key) < MIN_RESULT_CHARS;
+      if (!eager && isSmall && this.state.choices.get(key) !== "drop") return { text: undefined, raw, eager };
       const text = eager ? spillStub(call, this.options.locateBlob(record)) : callStub(call, summaries.get(key));
       return { text, raw, eager };
     }

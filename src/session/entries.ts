@@ -8,7 +8,9 @@ import { Compile } from "typebox/compile";
 import { isRecord } from "../text/json.js";
 import {
   type ChainCompressionEntry,
+  type ChoiceEntryData,
   CUSTOM_TYPE_CHAIN,
+  CUSTOM_TYPE_CHOICE,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_FRONTIER,
@@ -144,6 +146,14 @@ const StatsSchema = Compile(
   }),
 );
 
+const ChoiceSchema = Compile(
+  Type.Object({
+    occurrenceKey: Type.String(),
+    shortId: Ref,
+    choice: Type.Union([Type.Literal("keep"), Type.Literal("drop"), Type.Null()]),
+  }),
+);
+
 const DiagnosticSchema = Compile(Type.Object({ kind: Type.String(), detail: Type.String() }));
 
 /** An index entry, read back and validated. */
@@ -162,6 +172,7 @@ export type OwnEntry =
   | { kind: "legacy-summary"; text: string; refs: SummaryToolCallRef[]; timestamp: number }
   | { kind: "alias"; data: DedupAliasEntryData }
   | { kind: "chain"; data: ChainCompressionEntry }
+  | { kind: "choice"; data: ChoiceEntryData }
   | { kind: "frontier"; data: FrontierEntryData }
   | { kind: "stats"; data: StatsEntryData }
   | { kind: "diagnostic"; data: DiagnosticEntryData }
@@ -200,6 +211,8 @@ function readCustom(customType: string, data: unknown): OwnEntry | undefined {
       return AliasSchema.Check(data) ? { kind: "alias", data } : invalid(customType);
     case CUSTOM_TYPE_CHAIN:
       return ChainSchema.Check(data) ? { kind: "chain", data } : invalid(customType);
+    case CUSTOM_TYPE_CHOICE:
+      return ChoiceSchema.Check(data) ? { kind: "choice", data } : invalid(customType);
     case CUSTOM_TYPE_FRONTIER:
       return FrontierSchema.Check(data) ? { kind: "frontier", data } : invalid(customType);
     case CUSTOM_TYPE_STATS:

@@ -90,6 +90,7 @@ export class FileLedger implements CallLookup {
     if (own.kind === "index") this.learnIndex(own, covered);
     if (own.kind === "legacy-summary") this.learnRefs(own.refs);
     if (own.kind === "alias") this.learnAlias(own.data);
+    if (own.kind === "choice") this.name(own.data);
     if (own.kind === "chain") this.learnChain(own.data);
     if (own.kind === "diagnostic" && own.data.kind === REFUSED_ENTRY) this.refused.add(own.data.detail);
     if (own.kind === "invalid") this.invalidTypes.add(own.customType);

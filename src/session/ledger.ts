@@ -5,9 +5,11 @@
 import { occurrenceKey } from "../transcript/messages.js";
 import type {
   ChainCompressionEntry,
+  ChoiceEntryData,
   DedupAliasEntryData,
   FrontierEntryData,
   RecoveryPointer,
+  ResultChoice,
   SummaryEntryData,
   SummaryToolCallRef,
   ToolCallRecord,
@@ -57,6 +59,8 @@ export interface CommittedState {
   purged: ReadonlySet<string>;
   /** Pointers in the place of recovered outputs, by occurrence. */
   pointers: ReadonlyMap<string, RecoveryPointer>;
+  /** What the person has said of single results, by occurrence. */
+  choices: ReadonlyMap<string, ResultChoice>;
 }
 
 /** What the file knows beyond the branch. */
@@ -77,6 +81,9 @@ export class BranchLedger implements CommittedState {
   readonly skipped = new Set<string>();
   readonly purged = new Set<string>();
   readonly pointers = new Map<string, RecoveryPointer>();
+  readonly choices = new Map<string, ResultChoice>();
+  /** Results that were condensed only since the person dropped them. */
+  private readonly forced = new Set<string>();
   readonly bareIds = new Set<string>();
   readonly journal: Change[] = [];
   frontier: FrontierEntryData | undefined;
@@ -103,6 +110,9 @@ export class BranchLedger implements CommittedState {
         return this.stage(own);
       case "chain":
         return this.foldChain(own);
+      case "choice":
+        this.choose(own.data);
+        return true;
       case "frontier":
         this.commit(own.data);
         return true;
@@ -197,6 +207,22 @@ export class BranchLedger implements CommittedState {
   private commitChain(chain: ChainCompressionEntry): void {
     this.chains.set(chain.blockId, chain);
     this.journal.push({ kind: "chain", timestamp: chain.startUserTimestamp });
+  }
+
+  /** A result that only a drop has condensed is as if it had not been, once the drop is taken back. */
+  private choose({ occurrenceKey: key, choice }: ChoiceEntryData): void {
+    if (choice === "drop" && !this.has(key)) this.forced.add(key);
+    if (choice !== "drop" && this.forced.delete(key)) {
+      this.calls.delete(key);
+      this.summaries.delete(key);
+      this.byHash = undefined;
+    }
+    if (choice === null) this.choices.delete(key);
+    else this.choices.set(key, choice);
+    this.noteResult(key);
+    for (const chain of this.chains.values()) {
+      if (chain.droppedOccurrenceKeys?.includes(key)) this.commitChain(chain);
+    }
   }
 
   private noteResult(key: string): void {

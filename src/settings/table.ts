@@ -19,8 +19,13 @@ export type SettingsTable<Config> = ReturnType<typeof defineSettings<Config>>;
 /**
  * Makes a table of its rows.
  * @param root name of the object in a settings file that holds the settings; warnings name keys by it
+ * @param former keys by the names that they once had, in lower case without hyphens; `null` where the setting is gone
  */
-export function defineSettings<Config>(root: string, rows: SettingRows<Config>) {
+export function defineSettings<Config>(
+  root: string,
+  rows: SettingRows<Config>,
+  former: Readonly<Record<string, string | null>> = {},
+) {
   const entries = Object.entries(rows as Readonly<Record<string, SettingRow>>);
   const settings: readonly Setting[] = deepFreeze(entries.map(([key, row]) => ({ ...row, key })));
   const byKey = new Map(settings.map((setting) => [setting.key, setting]));
@@ -89,7 +94,17 @@ export function defineSettings<Config>(root: string, rows: SettingRows<Config>) 
     }
   }
 
+  /** The key that a setting of that name has now: once it had another, or is spelled otherwise. `null` where it is gone. */
+  function present(name: string): string | null | undefined {
+    const plain = (text: string) => text.toLowerCase().replace(/[-_]/g, "");
+    const same = keys.find((key) => plain(key) === plain(name));
+    return same ?? (Object.hasOwn(former, plain(name)) ? former[plain(name)] : undefined);
+  }
+
   function unknownKey(key: string): string {
+    const now = present(key);
+    if (now === null) return `${shownKey(key)} is not needed any more: remove it.`;
+    if (now !== undefined && now.toLowerCase() !== key.toLowerCase()) return `${shownKey(key)} is called ${now} now.`;
     const [meant] = nearest(key, keys, 1);
     return `${shownKey(key)} is not a setting${meant ? `; did you mean ${meant}?` : "."}`;
   }
@@ -152,6 +167,7 @@ export function defineSettings<Config>(root: string, rows: SettingRows<Config>) 
     settings,
     defaults: deepFreeze(nested<Config>(defaults)),
     find,
+    present,
     resolve,
     parse,
     check,

@@ -2,6 +2,7 @@
 import type { Theme } from "@mariozechner/pi-coding-agent";
 import { truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@mariozechner/pi-tui";
 import { withoutEscapes } from "../text/text.js";
+import { visible } from "../text/visible.js";
 
 export type Color = Parameters<Theme["fg"]>[0];
 
@@ -82,10 +83,7 @@ export function windowStart(selected: number, size: number, total: number): numb
   return Math.max(0, Math.min(selected - Math.floor(size / 2), total - size));
 }
 
-/** The text without escapes and control characters, which must not reach the terminal; tabs become blanks. */
+/** The text without escape sequences, and with every other sign written out that a terminal must not obey; tabs become blanks. */
 export function readable(text: string): string {
-  return withoutEscapes(text)
-    .replace(/\t/g, "   ")
-    .replace(/\r\n?/g, "\n")
-    .replace(/[^\P{Cc}\n]/gu, "");
+  return visible(withoutEscapes(text).replace(/\t/g, "   ").replace(/\r\n?/g, "\n"));
 }

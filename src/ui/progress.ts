@@ -1,10 +1,11 @@
 /** A running flush above the editor: a line a batch, with its state and the characters that have come. */
 import { type Component, isKeyRelease, matchesKey } from "@mariozechner/pi-tui";
-import type { BatchProgress } from "../engine/flush-runner.js";
+import type { BatchProgress, FlushRequest } from "../engine/flush-runner.js";
 import type { FlushReport } from "../flush.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { count, grouped } from "../text/text.js";
+import { visible } from "../text/visible.js";
 import { type Color, fit, type Paint, padded } from "./paint.js";
 import { MAX_WIDGET_LINES } from "./terminal.js";
 
@@ -49,7 +50,7 @@ function row({ label, state, chars }: BatchProgress, paint: Paint, width: number
   const { mark, color } = STATES[state];
   const room = Math.max(8, width - STATE_WIDTH - CHARS_WIDTH - 5);
   const written = chars > 0 ? `${grouped(chars)} chars` : "";
-  const title = padded(label, room);
+  const title = padded(visible(label), room);
   const text = `  ${paint.fg(color, mark)} ${title} ${paint.fg(color, padded(state, STATE_WIDTH))}${paint.fg("muted", padded(written, CHARS_WIDTH, "right"))}`;
   return fit(text, width);
 }
@@ -68,7 +69,7 @@ export interface ShownFlush {
 export async function flushWithProgress(
   pruner: Pruner,
   { terminal, ...host }: HostSnapshot,
-  compactAll: boolean,
+  request: Pick<FlushRequest, "compactAll" | "guide">,
 ): Promise<ShownFlush> {
   const batches = new Map<number, BatchProgress>();
   let redraw = () => {};
@@ -93,7 +94,7 @@ export async function flushWithProgress(
   const timer = terminal && setTimeout(show, DELAY_MS);
   try {
     const report = await pruner.flushNow(host, {
-      compactAll,
+      ...request,
       onProgress: (progress) => {
         batches.set(progress.index, progress);
         redraw();

@@ -6,8 +6,9 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { initTheme, type Theme } from "@mariozechner/pi-coding-agent";
 import { getKeybindings, type MarkdownTheme, visibleWidth } from "@mariozechner/pi-tui";
-import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
+import { agentDirWith, NO_MODELS, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
 import { runCommand } from "../commands/index.js";
+import { answer } from "../commands/types.js";
 import { DEFAULT_CONFIG, formatSetting, SETTINGS, settingValue } from "../config.js";
 import type { BatchProgress } from "../engine/flush-runner.js";
 import { loadSettings } from "../host/settings-file.js";
@@ -207,6 +208,81 @@ describe("the settings screen", () => {
   });
 });
 
+describe("typing in the settings screen", () => {
+  test("refuses a model that is not there, and names the nearest", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 0);
+    const models = {
+      ...NO_MODELS,
+      find: () => undefined,
+      getAvailable: () => [{ provider: "near", id: "model", cost: { input: 1, output: 1 }, contextWindow: 1 }],
+    };
+    const screen = new SettingsScreen(pruner, { ...host, models: models as unknown as typeof host.models }, stageOf());
+    type(screen, "summarizermodel");
+    press(screen, "enter");
+    type(screen, "near/modelq");
+    press(screen, "enter");
+    expect(screen.render(120).join("\n")).toContain("names an unknown model: near/modelq. Nearest: near/model.");
+    expect(pruner.settings.summarizerModel).toBe("none");
+  });
+
+  test("takes a space within a search as a part of it", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 0);
+    const before = structuredClone(pruner.settings);
+    const screen = new SettingsScreen(pruner, host, stageOf());
+    type(screen, "condense arguments");
+    expect(pruner.settings).toEqual(before);
+    expect(screen.render(100).join("\n")).toContain("Condense arguments");
+  });
+
+  test("begins an empty list with what is typed, and a filled one with what it holds", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 0);
+    const edit = (text: string) => {
+      const screen = new SettingsScreen(pruner, host, stageOf());
+      type(screen, "protectedTools");
+      press(screen, "enter");
+      type(screen, text);
+      press(screen, "enter");
+    };
+    edit("todoread");
+    expect(pruner.settings.protectedTools).toEqual(["todoread"]);
+    edit(", other");
+    expect(pruner.settings.protectedTools).toEqual(["todoread", "other"]);
+  });
+});
+
+describe("what a session holds never commands the terminal", () => {
+  const EVIL = "\x1b]0;title\x07\x1b[2J\u202egnp.exe\u2066\u200b\x07";
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  const OBEYED = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]/;
+
+  test("in the tree, the originals, the progress and the answers of commands", async () => {
+    const session = new SimulatedSession(agentDirWith({ ...CHAINS, pruneOn: "agent-message" }));
+    const messages = [0, 1, 2].flatMap((i) => run(1 + i * 10_000, [`a${i}`, `b${i}`]));
+    const evil = JSON.parse(
+      JSON.stringify(messages)
+        .replaceAll("go on with", JSON.stringify(EVIL).slice(1, -1))
+        .replaceAll("line of", `${JSON.stringify(EVIL).slice(1, -1)} line`)
+        .replaceAll("Pfad", JSON.stringify(EVIL).slice(1, -1)),
+    ) as AgentMessage[];
+    await session.play(evil);
+    const { pruner, host } = session;
+    const shown: string[] = [];
+    const ui = { notify: (message: string) => void shown.push(message) };
+    for (const text of ["tree", "context", "status", "keep", "decompress", "doctor", "recompress", "decompress b1"]) {
+      answer({ ui }, await runCommand(pruner, host, text));
+    }
+    const screen = new TreeScreen(pruner, stageOf(), MARKDOWN);
+    press(screen, "up", "up", "up", "right", "down");
+    shown.push(...screen.render(100));
+    press(screen, "enter", "expand");
+    shown.push(...screen.render(100));
+    const batch: BatchProgress = { index: 0, total: 1, label: EVIL, state: "running", chars: 1 };
+    shown.push(...progressLines([batch], PLAIN, 100));
+    expect(shown.join("\n")).toContain("202e");
+    for (const line of shown) expect(OBEYED.exec(stripVTControlCharacters(line))).toBeNull();
+  });
+});
+
 /** A value that differs from the default, as it is typed. */
 function otherValue(setting: (typeof SETTINGS)[number]): string {
   const preset = setting.presets.find(({ value }) => {
@@ -221,13 +297,13 @@ describe.each(SETTINGS.map((setting) => [setting.key, setting] as const))("the s
     const documented = readFileSync(new URL("../../doc/configuration.md", import.meta.url), "utf8");
     expect(documented).toContain(`| \`${key}\` |`);
 
-    const session = await sessionWith(DIGEST, 0);
+    const session = await sessionWith(key === "summarizerModel" ? {} : DIGEST, 0);
     const { pruner, host } = session;
     const screen = new SettingsScreen(pruner, host, stageOf());
     type(screen, key);
     expect(screen.render(120).join("\n")).toContain(setting.label.slice(0, 20));
 
-    const wanted = key === "summarizerModel" ? "some/model" : otherValue(setting);
+    const wanted = key === "summarizerModel" ? "none" : otherValue(setting);
     const answer = await runCommand(pruner, host, `${key.toUpperCase()} ${wanted}`);
     expect(answer.message).toContain(`${key} is now `);
     expect(settingValue(pruner.settings, key)).not.toEqual(setting.default);

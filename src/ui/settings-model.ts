@@ -1,6 +1,15 @@
 /** Reading, changing and explaining single settings, for the commands and the settings screen. */
-import { formatSetting, SETTINGS, type Setting, type SettingKey, type SettingValue, settingValue } from "../config.js";
+import {
+  formatSetting,
+  SETTINGS,
+  SETTINGS_ROOT,
+  type Setting,
+  type SettingKey,
+  type SettingValue,
+  settingValue,
+} from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
+import { chooseSummarizer } from "../host/models.js";
 import type { Pruner } from "../runtime.js";
 import { reasonOf } from "../text/text.js";
 
@@ -42,17 +51,31 @@ export interface ChangeOutcome {
   type: "info" | "warning" | "error";
 }
 
-/** Saves one setting and applies it at once. Never throws. */
+/** Saves one setting and applies it at once; not a model that the host could not ask. Never throws. */
 export function changeSetting(pruner: Pruner, host: HostSnapshot, key: string, value: SettingValue): ChangeOutcome {
   try {
+    // A name that no model has would only be noticed at the next flush.
+    if (key === "summarizerModel" && typeof value === "string" && value.includes("/")) {
+      const wanted = chooseSummarizer({ ...pruner.settings, summarizerModel: value }, host);
+      if (wanted.kind === "missing") return { message: `Not changed: ${wanted.reason}.`, type: "error" };
+    }
     pruner.changeSettings(host, { [key]: value });
   } catch (error) {
     return { message: reasonOf(error), type: "error" };
   }
   const wanted = formatSetting(key, value);
   const current = formatSetting(key, settingValue(pruner.settings, key));
+  const models = pruner.modelsOf(key);
+  if (current !== wanted && models !== undefined) {
+    return { message: `Saved, but for this model ${byModel(models)} keeps ${key} at ${current}.`, type: "warning" };
+  }
   if (current !== wanted) {
     return { message: `Saved, but the project's own settings keep ${key} at ${current}.`, type: "warning" };
   }
   return { message: `${key} is now ${current}.`, type: "info" };
+}
+
+/** Where a setting comes from that holds for some models alone. */
+export function byModel(pattern: string): string {
+  return `${SETTINGS_ROOT}.models["${pattern}"]`;
 }

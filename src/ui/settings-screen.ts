@@ -4,9 +4,10 @@ import { fuzzyFilter, Input, matchesKey, type SettingItem, SettingsList } from "
 import { formatSetting, parseSetting, SETTINGS, type Setting, type SettingValue, settingValue } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
+import { visible } from "../text/visible.js";
 import { modelChoices, modelFacts } from "./model-facts.js";
 import { framed } from "./paint.js";
-import { type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";
+import { byModel, type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";
 import type { Screen, Stage } from "./terminal.js";
 import { ValueEditor } from "./value-editor.js";
 
@@ -73,7 +74,7 @@ export class SettingsScreen implements Screen {
     );
     if (!this.editor) this.outcome = undefined;
     if (this.editor || isForList) this.list.handleInput(data);
-    else if (matchesKey(data, "space")) this.cycle();
+    else if (matchesKey(data, "space") && this.search.getValue() === "") this.cycle();
     else this.type(data);
     this.stage.redraw();
   }
@@ -131,18 +132,20 @@ export class SettingsScreen implements Screen {
     const { theme } = this.stage;
     const note = cacheNote(key);
     const facts = key === "summarizerModel" ? modelFacts(this.pruner.settings.summarizerModel, this.host) : undefined;
+    const models = this.pruner.modelsOf(key);
     const outcome = this.outcome?.key === key ? this.outcome : undefined;
     return [
       `${group}: ${help} (${key}, default: ${formatSetting(key, setting.default)})`,
       ...(facts ? [theme.fg("muted", facts)] : []),
+      ...(models === undefined ? [] : [theme.fg("warning", `For this model ${visible(byModel(models))} holds.`)]),
       ...(note ? [theme.fg("warning", note)] : []),
-      ...(outcome?.type === "info" ? [theme.fg("success", `Saved: ${outcome.message}`)] : []),
-      ...(outcome && outcome.type !== "info" ? [theme.fg(outcome.type, outcome.message)] : []),
+      ...(outcome?.type === "info" ? [theme.fg("success", `Saved: ${visible(outcome.message)}`)] : []),
+      ...(outcome && outcome.type !== "info" ? [theme.fg(outcome.type, visible(outcome.message))] : []),
     ].join("\n");
   }
 
   private textOf({ key }: Setting): string {
-    return formatSetting(key, settingValue(this.pruner.settings, key));
+    return visible(formatSetting(key, settingValue(this.pruner.settings, key)));
   }
 
   private listOf(items: Item[]): SettingsList {

@@ -7,12 +7,14 @@ import { recordChars } from "../render/stub.js";
 import type { Pruner } from "../runtime.js";
 import type { CommittedState } from "../session/ledger.js";
 import { oneLine } from "../text/text.js";
+import { visible } from "../text/visible.js";
+import type { ToolCallRecord } from "../types.js";
 import { type Sizes, total } from "./paint.js";
 
 const MAX_TOPIC = 200;
 
 /** How one call stands in the next request. */
-export type CallFate = "condensed" | "spilled" | "duplicate" | "raw";
+export type CallFate = "condensed" | "spilled" | "duplicate" | "raw" | "kept";
 
 /** One condensed call. Sizes in characters. */
 export interface CallNode extends Sizes {
@@ -58,7 +60,7 @@ export function buildTree(
     return {
       kind: "chain",
       id: listing.blockId,
-      title: oneLine(listing.topic, MAX_TOPIC) || "chain",
+      title: visible(oneLine(listing.topic, MAX_TOPIC)) || "chain",
       active: listing.active,
       before: listing.rawChars,
       after: body === undefined ? total(own, "after") : body.length,
@@ -103,17 +105,21 @@ function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">
   const nodes = new Map<string, CallNode>();
   const add = (key: string, call: Pick<CallNode, "ref" | "title" | "before">, known: CallFate) => {
     const replacement = plan.replacements.get(key);
-    const fate = replacement ? known : "raw";
+    const fate = state.choices.get(key) === "keep" ? "kept" : replacement ? known : "raw";
     nodes.set(key, { occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
   };
   for (const [key, { shortId, record }] of state.calls) {
-    const call = { ref: shortId, title: describeCall(record.toolName, record.args), before: recordChars(record) };
+    const call = { ref: shortId, title: titleOf(record), before: recordChars(record) };
     add(key, call, record.spillPath === undefined ? "condensed" : "spilled");
   }
   for (const [key, { shortId, original }] of state.duplicates) {
     const { record } = original;
-    const title = `${describeCall(record.toolName, record.args)}, same as ${original.shortId}`;
+    const title = `${titleOf(record)}, same as ${original.shortId}`;
     add(key, { ref: shortId ?? original.shortId, title, before: recordChars(record) }, "duplicate");
   }
   return nodes;
+}
+
+function titleOf({ toolName, args }: Pick<ToolCallRecord, "toolName" | "args">): string {
+  return visible(describeCall(toolName, args));
 }

@@ -38,7 +38,7 @@ export function drawRow(
   const { before, after } = call ?? group;
   const room = Math.max(10, width - SIZES_WIDTH - 3);
   const title = padded(`${cursor}${left}`, room);
-  const note = (call ? call.fate === "raw" : !group.active) ? "raw" : "";
+  const note = call?.fate === "kept" ? "kept" : (call ? call.fate === "raw" : !group.active) ? "raw" : "";
   const sizes = before === after ? `${short(before)} ${note}`.trimEnd() : `${short(before)} → ${short(after)}`;
   const percent = paint.fg("success", padded(saving(before, after), 5, "right"));
   const text = `${state.selected ? paint.fg("accent", title) : call ? paint.fg("muted", title) : title} `;

@@ -1,6 +1,7 @@
 /** The foldable browser of what is condensed. */
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
 import type { Pruner } from "../runtime.js";
+import type { ResultChoice } from "../types.js";
 import { framed, saving, short, total, windowStart, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 import { documentOf } from "./tree-documents.js";
@@ -40,7 +41,14 @@ export class TreeScreen implements Screen {
     const after = total(this.groups, "after");
     const title = `Condensed: ${short(before)} → ${short(after)} characters ${saving(before, after)}`.trim();
     const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
-    const keys = ["↑↓ move", "←→ fold", "enter open", "d put a chain back or compress it again", "esc close"];
+    const keys = [
+      "↑↓ move",
+      "←→ fold",
+      "enter open",
+      "d chain raw or compressed",
+      "k keep, x drop, r restore a call",
+      "esc close",
+    ];
     return framed({ title, body: [...this.renderRows(width), ...message], keys }, theme, width);
   }
 
@@ -65,6 +73,9 @@ export class TreeScreen implements Screen {
     else if (matchesKey(data, "space")) this.fold(row, !this.open.has(foldKey(row.group)));
     else if (pressed(data, "tui.select.confirm")) this.view(row);
     else if (matchesKey(data, "d")) this.toggleChain(row.group);
+    else if (matchesKey(data, "k")) this.choose(row, "keep");
+    else if (matchesKey(data, "x")) this.choose(row, "drop");
+    else if (matchesKey(data, "r")) this.choose(row, null);
   }
 
   private rows(): TreeRow[] {
@@ -93,6 +104,19 @@ export class TreeScreen implements Screen {
     this.said = group.active
       ? `${group.id} stands raw from the next request on; the prompt is written anew from there.`
       : `${group.id} is compressed again from the next request on.`;
+  }
+
+  private choose({ call }: TreeRow, choice: ResultChoice | null): void {
+    if (!call) {
+      this.said = "Choose one call: unfold its group with →.";
+      return;
+    }
+    const [before] = this.pruner.chooseResult(call.occurrenceKey, choice);
+    this.groups = condensedTree(this.pruner) ?? [];
+    const now = { keep: "stays word for word", drop: "is condensed", none: "is treated as the settings say" };
+    this.said = before
+      ? `${call.ref} ${now[choice ?? "none"]} from the next request on.`
+      : `${call.ref} stands before a compaction: no request carries it.`;
   }
 
   private view(row: TreeRow): void {

@@ -36,7 +36,8 @@ export class ValueEditor implements Component, Focusable {
     this.list = this.listOf(choices);
     const at = choices.findIndex(({ value }) => formatSetting(setting.key, current) === canonical(setting.key, value));
     if (at >= 0) this.list.setSelectedIndex(at);
-    if (setting.kind === "list") this.input.handleInput(formatSetting(setting.key, current));
+    // An empty list is written as a word, which would become part of the first name.
+    if (Array.isArray(current) && current.length > 0) this.input.handleInput(formatSetting(setting.key, current));
   }
 
   invalidate(): void {
