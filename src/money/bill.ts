@@ -66,9 +66,9 @@ export function addBills(a: Bill, b: Bill): Bill {
   };
 }
 
-/** All that was paid, and what raw would have been: in USD, or in tokens where there are no prices. */
+/** All that was paid, and what raw would have been: in USD, or in tokens where the session's models have no prices. */
 export function totalsOf(bill: Bill): { unit: "USD" | "tokens"; paid: number; raw: number } {
   const { repliesCost, rawCost, summaries, sentTokens, rawTokens } = bill;
-  if (repliesCost + summaries.cost > 0) return { unit: "USD", paid: repliesCost + summaries.cost, raw: rawCost };
+  if (repliesCost > 0) return { unit: "USD", paid: repliesCost + summaries.cost, raw: rawCost };
   return { unit: "tokens", paid: sentTokens + summaries.tokens, raw: rawTokens };
 }

@@ -53,6 +53,11 @@ export function contextSizes(
   return { whole: { before, after }, condensed: { before: before - same, after: after - same } };
 }
 
+/** The sizes while nothing is condensed: the pruner is off. */
+export function rawSizes({ whole: { before } }: ContextSizes): ContextSizes {
+  return { whole: { before, after: before }, condensed: { before: 0, after: 0 } };
+}
+
 /** Texts are told from each other by their message. */
 function contentOf(message: AgentMessage): unknown {
   return "content" in message && typeof message.content === "object" ? message.content : message;
@@ -111,7 +116,10 @@ function tokensByCall(messages: readonly AgentMessage[]): Map<string, number> {
     if (isAssistant(message)) pairing.open(message);
     if (!isToolResult(message)) continue;
     const call = pairing.take(message.toolCallId);
-    tokens.set(keyOf(message), estimateMessageTokens(message) + (call ? contentTokens([call]) : 0));
+    const size = estimateMessageTokens(message) + (call ? contentTokens([call]) : 0);
+    tokens.set(keyOf(message), size);
+    // Records of earlier releases are keyed by the bare id.
+    tokens.set(String(message.toolCallId), size);
   }
   return tokens;
 }

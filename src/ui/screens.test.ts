@@ -271,7 +271,7 @@ describe("the tree", () => {
 describe("the status line", () => {
   test("tells what is saved, is silent where there is nothing, and can be switched off", async () => {
     const session = await sessionWith(DIGEST, 1);
-    expect(segment(session.pruner)).toMatch(/^pruner −[\d.]+k tokens$/);
+    expect(segment(session.pruner)).toMatch(/^pruner [\d.]+k→\d+ \(-\d+%\)$/);
     await runCommand(session.pruner, session.host, "showPruneStatusLine off");
     expect(segment(session.pruner)).toBeUndefined();
     await runCommand(session.pruner, session.host, "showPruneStatusLine on");

@@ -38,7 +38,7 @@ export class TreeScreen implements Screen {
     const { theme } = this.stage;
     const before = total(this.groups, "before");
     const after = total(this.groups, "after");
-    const title = `Condensed: ${short(before)} → ${short(after)} characters ${saving(before, after)}`.trim();
+    const title = `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
     const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
     const keys = ["↑↓ move", "←→ fold", "enter open", "d put a chain back or compress it again", "esc close"];
     return framed({ title, body: [...this.renderRows(width), ...message], keys }, theme, width);
