@@ -27,7 +27,9 @@ function run(name: string, texts: readonly string[]): AgentMessage[] {
   clock += 1_000;
   const calls = texts.map((text, i) => {
     const isWrite = i % 2 === 1;
-    const args = isWrite ? { path: `${name}${i}.ts`, content: text } : { path: `${name}${i}.ts` };
+    const args: Record<string, string> = isWrite
+      ? { path: `${name}${i}.ts`, content: text }
+      : { path: `${name}${i}.ts` };
     return { type: "toolCall" as const, id: `${name}${i}`, name: isWrite ? "write" : "read", arguments: args };
   });
   const prompt: AgentMessage = { role: "user", content: `work on ${name}`, timestamp: clock };

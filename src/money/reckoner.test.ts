@@ -82,7 +82,7 @@ class BilledSession {
     id: string,
     chars: number,
     name = "read",
-    args: Record<string, unknown> = { path: `src/${id}.ts` },
+    args: Record<string, string | string[]> = { path: `src/${id}.ts` },
   ): Promise<void> {
     await this.reply([{ type: "toolCall", id, name, arguments: args }], name === QUERY_TOOL_NAME);
     const text = `${id} line of the file\n`.repeat(Math.ceil(chars / 22)).slice(0, chars);
