@@ -66,7 +66,7 @@ export default function piCondense(pi: ExtensionAPI): void {
     statusLine.detach();
   });
 
-  registerEntryRenderers(pi);
+  registerEntryRenderers(pi, () => pruner.currentState()?.branch.entries ?? []);
 
   function registerCommand(): void {
     pi.registerCommand(NAME, {

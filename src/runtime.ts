@@ -13,6 +13,10 @@ import { HostSession } from "./host/environment.js";
 import type { HostOutlet, HostSnapshot } from "./host/host.js";
 import { Notices } from "./host/notices.js";
 import { isUnused, loadSettings, saveSettings } from "./host/settings-file.js";
+import type { Bill } from "./money/bill.js";
+import { SessionFigures } from "./money/figures.js";
+import { modelFacts } from "./money/prices.js";
+import { type CallSizes, type ContextSizes, rawSizes, type Sizes } from "./money/sizes.js";
 import { applyRender } from "./pruner.js";
 import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
@@ -20,8 +24,14 @@ import { capImages, imageLimits, sizeRefusals } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
 import { type CompactionLists, SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
-import { contentChars, isToolResult, lastAnswerIndex } from "./transcript/messages.js";
-import { type ContextPruneConfig, QUERY_TOOL_NAME, type ResultChoice, type StatsEntryData } from "./types.js";
+import { isToolResult, lastAnswerIndex } from "./transcript/messages.js";
+import {
+  type ChainCompressionEntry,
+  type ContextPruneConfig,
+  QUERY_TOOL_NAME,
+  type ResultChoice,
+  type StatsEntryData,
+} from "./types.js";
 
 export type { ChainListing, NamedResult };
 
@@ -48,15 +58,15 @@ const TOOL_INACTIVE = `the model is not given the tool ${QUERY_TOOL_NAME} now, s
 export interface PrunerStatus {
   config: ContextPruneConfig;
   pendingCalls: number;
-  pendingChars: number;
   /** Results that the model has not answered yet. */
   unseenResults: number;
   condensedCalls: number;
   repeats: number;
   /** Compressed chains that take effect. */
   chains: number;
-  rawChars: number;
-  keptChars: number;
+  /** The conversation and what of it is condensed, and of what is pending its results. Estimated tokens. */
+  sizes: ContextSizes;
+  pendingTokens: number;
   stats: Readonly<StatsEntryData>;
   flushing: boolean;
   /** Compactions of the host that were cancelled, since the context fitted as it is sent. */
@@ -78,7 +88,7 @@ export class Pruner {
   private config: ContextPruneConfig = DEFAULT_CONFIG;
   /** What of the settings was said by model, and the model that they were read for. */
   private byModel: { model: string | undefined; patterns: ReadonlyMap<string, string> } | undefined;
-  private active: { engine: SessionEngine; session: HostSession } | undefined;
+  private active: { engine: SessionEngine; session: HostSession; figures: SessionFigures } | undefined;
   private readonly notices = new Notices();
   /** The tool that answers for refs is this extension's; unknown until it is first asked in a session. */
   private ownsQueryTool: boolean | undefined;
@@ -110,7 +120,8 @@ export class Pruner {
           if (this.active?.session === session) this.report(host, "flush", error);
         },
       });
-      this.active = { session, engine: new SessionEngine(session.environment) };
+      const engine = new SessionEngine(session.environment);
+      this.active = { session, engine, figures: this.figuresOf(engine, host) };
     } catch (error) {
       this.report(host, "session_start", error);
     }
@@ -243,12 +254,13 @@ export class Pruner {
     this.onChange();
   }
 
-  /** What every request saves by now; cheap enough to be asked after every turn. */
-  summary(): { condensed: number; rawChars: number; keptChars: number; flushing: boolean } | undefined {
+  /** What is condensed and what waits, in estimated tokens; cheap enough to be asked after every turn. */
+  summary(): { condensed: Sizes; waiting: number; hasReplies: boolean; flushing: boolean } | undefined {
     const { active } = this;
     if (!active) return undefined;
-    const { count, raw, kept } = active.engine.view().plan(this.config).totals();
-    return { condensed: count, rawChars: raw, keptChars: kept, flushing: active.engine.isFlushing };
+    const { figures, engine } = active;
+    const hasReplies = lastAnswerIndex(engine.view().messages()) >= 0;
+    return { condensed: figures.condensed(), waiting: figures.waiting(), hasReplies, flushing: engine.isFlushing };
   }
 
   /** The conversation of the branch as it stands and as a request would carry it now. */
@@ -261,6 +273,16 @@ export class Pruner {
     return { raw, sent, plan: view.plan(this.config), isProtected: active.engine.protection(host) };
   }
 
+  /** What has become of each call and of these chains, in estimated tokens. */
+  callSizes(chains: readonly ChainCompressionEntry[]): CallSizes | undefined {
+    return this.active?.figures.callSizes(chains);
+  }
+
+  /** What the session was billed so far, and what it would have been raw. */
+  bill(): Readonly<Bill> | undefined {
+    return this.active?.figures.bill();
+  }
+
   status(host: HostSnapshot): PrunerStatus | undefined {
     const { active } = this;
     if (!active) return undefined;
@@ -269,17 +291,16 @@ export class Pruner {
     const messages = view.messages();
     const { pending } = active.engine.workIn(active.session.moment(host), messages);
     const pendingCalls = pending.flatMap((batch) => batch.toolCalls);
-    const totals = view.plan(this.config).totals();
+    const { figures } = active;
     return {
       config: this.config,
       pendingCalls: pendingCalls.length,
-      pendingChars: pendingCalls.reduce((sum, call) => sum + contentChars(call.content), 0),
+      pendingTokens: figures.waiting(),
       unseenResults: messages.slice(lastAnswerIndex(messages) + 1).filter(isToolResult).length,
       condensedCalls: calls.size,
       repeats: duplicates.size,
       chains: [...chains.values()].filter((chain) => chain.active !== false).length,
-      rawChars: totals.raw,
-      keptChars: totals.kept,
+      sizes: this.mayCondense(host) ? figures.sizes() : rawSizes(figures.sizes()),
       stats: view.stats.current,
       flushing: active.engine.isFlushing,
       averted: active.engine.avertedCompactions,
@@ -342,6 +363,17 @@ export class Pruner {
     // The same object as long as nothing differs: much is worked out once for each.
     if (isDeepStrictEqual(before, this.config)) this.config = before;
     else this.onChange();
+  }
+
+  private figuresOf(engine: SessionEngine, { cwd, models }: HostSnapshot): SessionFigures {
+    const moment = { cwd };
+    return new SessionFigures({
+      ...modelFacts(models, process.env.PI_CACHE_RETENTION),
+      view: () => engine.view(),
+      config: () => this.config,
+      pending: () => engine.workIn(moment, engine.view().messages()).pending,
+      isExempt: (call) => engine.isExempt(moment, call),
+    });
   }
 
   /** Whether anything is condensed: not where it is switched off, nor where another extension answers for our refs. */

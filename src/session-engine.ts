@@ -233,11 +233,16 @@ export class SessionEngine {
   }
 
   /** What a flush would work on now. @param whole the conversation to its end, where `messages` stop before it */
-  workIn(moment: Moment, messages: readonly AgentMessage[], whole = messages): FlushWork {
+  workIn(moment: Pick<Moment, "cwd">, messages: readonly AgentMessage[], whole = messages): FlushWork {
     const { batchingMode } = this.settings;
     const protectedTurns = protectedTurnsOf(this.settings);
     const options = { batchingMode, protectedTurns, whole, isProtected: this.protection(moment) };
     return { messages, pending: this.state.pending(messages, options) };
+  }
+
+  /** The output of this call is never condensed: it is protected, or has been asked back. */
+  isExempt(moment: Pick<Moment, "cwd">, call: { toolName: string; args: Record<string, unknown> }): boolean {
+    return this.state.isRecovery(call) || this.protection(moment)(call);
   }
 
   /** What is protected now. Compiled once for each state of the settings, since every request asks. */

@@ -8,7 +8,7 @@ import { DEFAULT_CONFIG } from "../config.js";
 import type { HostSnapshot, Registration } from "../host/host.js";
 import { blobDirFor, blobPathFor, writeSpill } from "../spill.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX } from "../types.js";
-import { cacheShare, savedTokens } from "../ui/usage-model.js";
+import { cacheShare } from "../ui/usage-model.js";
 import { runCommand, SUBCOMMANDS } from "./index.js";
 import { describeReport } from "./report.js";
 import { nextTrigger } from "./status.js";
@@ -55,17 +55,6 @@ async function say(session: SimulatedSession, text: string, host: Partial<HostSn
   return runCommand(session.pruner, { ...session.host, ...host }, text);
 }
 
-describe("savedTokens", () => {
-  test("adds up what each later request was shorter by", () => {
-    const flush = { rawCharCount: 4_400, summaryCharCount: 400 };
-    expect(savedTokens(branchOf(reply(0, 1), flush, reply(0, 1), reply(0, 1), flush, reply(0, 1)))).toEqual({
-      requests: 3,
-      tokens: 1_000 + 1_000 + 2_000,
-    });
-    expect(savedTokens(branchOf(reply(0, 1), reply(0, 1)))).toEqual({ requests: 0, tokens: 0 });
-  });
-});
-
 describe("cacheShare", () => {
   test("is unknown where the provider tells nothing of a cache", () => {
     expect(cacheShare(branchOf(reply(0, 100), reply(0, 200)))).toBeUndefined();
@@ -81,10 +70,19 @@ describe("cacheShare", () => {
   });
 
   test("has fallen where the last prompt was hardly read from the cache that stood before", () => {
-    expect(cacheShare(branchOf(reply(900, 100), reply(100, 900)))?.fallen).toBe(true);
+    expect(cacheShare(branchOf(reply(900, 100), reply(100, 900)))?.fallen).toBe("unexplained");
     expect(cacheShare(branchOf(reply(100, 900), reply(100, 900)))?.fallen).toBe(false);
     expect(cacheShare(branchOf(reply(900, 100), reply(700, 300)))?.fallen).toBe(false);
   });
+});
+
+test("a fall of the cache reads is put down to what stands before it", () => {
+  const flush = { rawCharCount: 4_400, summaryCharCount: 400 };
+  const [high, low] = [reply(900, 100), reply(100, 900)];
+  expect(cacheShare(branchOf(high, flush, low))?.fallen).toBe("flush");
+  expect(cacheShare(branchOf(high, flush, low, high, flush, low))?.fallen).toBe("flushes");
+  expect(cacheShare(branchOf(high, { ...low, timestamp: high.timestamp + 6 * 60_000 }))?.fallen).toBe("cold");
+  expect(cacheShare(branchOf(high, { ...low, model: "another" }))?.fallen).toBe("cold");
 });
 
 describe("nextTrigger", () => {
@@ -94,7 +92,7 @@ describe("nextTrigger", () => {
     const closing = { ...DEFAULT_CONFIG, pruneOn: "agent-message" as const };
     expect(nextTrigger(closing, { usage })).toBe("the next closing reply (84,000 of 200,000 tokens now)");
     expect(nextTrigger(DEFAULT_CONFIG, { usage })).toStartWith(
-      "as soon as condensing costs less than going on (84,000",
+      "as soon as condensing saves clearly more than it costs (84,000",
     );
     const config = { ...closing, autoBudgetThreshold: 0.8, autoBudgetTokens: 150_000, budgetTurnDelta: 0.1 };
     expect(nextTrigger(config, { usage })).toBe(
@@ -107,7 +105,7 @@ describe("nextTrigger", () => {
     const unknown = () => ({ tokens: null, contextWindow: 200_000, percent: null });
     expect(nextTrigger({ ...DEFAULT_CONFIG, pruneOn: "on-demand" }, { usage: unknown })).toBe("/pruner now");
     expect(nextTrigger({ ...DEFAULT_CONFIG, autoBudgetThreshold: 0.5 }, { usage: () => undefined })).toBe(
-      "as soon as condensing costs less than going on",
+      "as soon as condensing saves clearly more than it costs",
     );
   });
 });
@@ -126,18 +124,14 @@ describe("status", () => {
     expect(own.message).toContain("Summaries by one/big.");
   });
 
-  test("tells the saving less the cost of the summaries", async () => {
+  test("tells what summaries cost where the session's own model has no prices", async () => {
     const tree = new EntryTree();
-    for (const entry of branchOf({ rawCharCount: 4_000_400, summaryCharCount: 400 }, reply(900, 100))) {
-      if (entry.type === "custom") tree.appendCustom(entry.customType, entry.data);
-      else if (entry.type === "message") tree.appendMessage(entry.message);
-    }
+    tree.appendMessage(reply(900, 100));
     const stats = { totalInputTokens: 1, totalOutputTokens: 1, totalCost: 0.1, callCount: 1, failedCallCount: 0 };
     tree.appendCustom("context-prune-stats", stats);
     const { message } = await say(sessionWith({}, tree), "status", { model: session, models: registryOf([session]) });
-    expect(message).toContain(
-      "Saved so far: about 1,000,000 prompt tokens in 1 request, worth $0.3000 at the cache-read price; summaries cost $0.1000: net $0.2000.",
-    );
+    expect(message).toStartWith("This session: 1,002 prompt tokens instead of about 1,000 (±0%).\n");
+    expect(message).toContain("1 call of the summariser ($0.10)");
   });
 
   test("warns where cache reads have fallen", async () => {
@@ -146,7 +140,7 @@ describe("status", () => {
     const answer = await say(sessionWith({}, tree), "status");
     expect(answer.type).toBe("warning");
     expect(answer.message).toContain("Prompt cache: 45% of the last 2 prompts was read from it (90%, 0%).");
-    expect(answer.message).toContain("Cache reads have fallen.");
+    expect(answer.message).toContain("Cache reads have fallen without a flush.");
   });
 });
 

@@ -2,11 +2,12 @@
 import type { CondensingDecision } from "../cost/decision.js";
 import type { HostSnapshot } from "../host/host.js";
 import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
+import { billParts, billSentence, dollars } from "../money/sentences.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
 import { count, grouped } from "../text/text.js";
-import { tokensOfChars } from "../transcript/tokens.js";
 import type { ContextPruneConfig, PruneOn, StatsEntryData } from "../types.js";
-import { cacheShare, savedTokens } from "../ui/usage-model.js";
+import { change } from "../ui/paint.js";
+import { cacheShare } from "../ui/usage-model.js";
 import { type CommandResult, info, NO_SESSION } from "./types.js";
 
 /** What sets off a flush, as it stands behind "until". */
@@ -15,20 +16,30 @@ const TRIGGERS: Readonly<Record<PruneOn, string>> = {
   "every-turn": "the next reply",
   "on-context-tag": "the next call of a context-tag tool",
   "on-demand": "/pruner now",
-  "cache-aware": "condensing costs less than going on",
+  "cache-aware": "condensing saves clearly more than it costs",
 };
+
+const FALLEN = {
+  unexplained:
+    "Cache reads have fallen without a flush. If that goes on, look for another extension that changes the prompt.",
+  cold: "Cache reads have fallen behind a pause or a change of the model, which leave the prompt cache cold.",
+  flushes: "Cache reads have fallen behind several flushes. If that goes on, choose a rarer pruneOn.",
+  flush: "Cache reads have fallen once, behind a flush: the changed part of the prompt is written to the cache again.",
+} as const;
 
 export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
   const status = pruner.status(host);
   const branch = pruner.currentState()?.branch.entries;
-  if (!status || !branch) return NO_SESSION;
+  const bill = pruner.bill();
+  if (!status || !branch || !bill) return NO_SESSION;
   const cache = cacheShare(branch);
   const lines = [
+    billSentence(bill),
+    ...[billParts(bill)].filter(Boolean),
     ...overview(status),
     `Next flush: ${nextTrigger(status.config, host)}.`,
     ...avertedOf(status),
-    ...decisionOf(status),
-    ...net(status, savedTokens(branch), host),
+    ...decisionOf(status, host),
     ...summariser(status, host),
   ];
   if (cache) {
@@ -37,26 +48,30 @@ export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
       `Prompt cache: ${percent(cache.mean)} of the last ${count(cache.shares.length, "prompt")} was read from it (${shares}).`,
     );
   }
-  if (cache?.fallen) {
-    lines.push(
-      "Cache reads have fallen. Once after a flush or a long pause that is as it should be; if it goes on, choose a rarer pruneOn, or look for another extension that changes the prompt.",
-    );
-  }
-  return { message: lines.join("\n"), type: cache?.fallen ? "warning" : "info" };
+  const fallen = cache?.fallen;
+  if (fallen) lines.push(FALLEN[fallen]);
+  // On demand every flush was asked for by hand, and there is nothing rarer.
+  const isTrouble = fallen === "unexplained" || (fallen === "flushes" && status.config.pruneOn !== "on-demand");
+  return { message: lines.join("\n"), type: isTrouble ? "warning" : "info" };
 }
 
 function overview({ config, ...status }: PrunerStatus): string[] {
-  const saved = status.rawChars - status.keptChars;
+  const { condensed, whole } = status.sizes;
   const pending = `Pending: ${count(status.pendingCalls, "result")}`;
-  const size =
-    status.pendingCalls > 0 ? `, ${grouped(status.pendingChars)} characters, ${waitsFor(status, config)}` : "";
+  const size = status.pendingCalls > 0 ? `, ${tokens(status.pendingTokens)}, ${waitsFor(status, config)}` : "";
   const unseen = status.unseenResults > 0 ? ` Not answered yet: ${count(status.unseenResults, "result")}.` : "";
+  const sizes = condensed.before > 0 ? `, ${change(condensed)} tokens in each request` : "";
   return [
     `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
-    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "duplicate")}, ${grouped(saved)} characters fewer in each request (about ${grouped(tokensOfChars(saved))} tokens).`,
+    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "duplicate")}${sizes}.`,
+    `Conversation: ${tokens(whole.before)}, sent as ${tokens(whole.after)}.`,
     `Chains compressed: ${grouped(status.chains)}.`,
     `${pending}${size}.${unseen}`,
   ];
+}
+
+function tokens(amount: number): string {
+  return `about ${count(Math.round(amount), "token")}`;
 }
 
 const REASONS: Readonly<Record<CondensingDecision["reason"], string>> = {
@@ -72,14 +87,21 @@ function avertedOf({ averted }: PrunerStatus): string[] {
   return averted > 0 ? [`Averted: ${count(averted, "compaction")} that the context as it is sent did not need.`] : [];
 }
 
-/** The last decision of `cache-aware`. Prices are in USD, or in multiples of the input price where there are none. */
-function decisionOf({ decision }: PrunerStatus): string[] {
+/** The last decision of `cache-aware`, in USD, or in tokens at the input price where the model has no prices. */
+function decisionOf({ decision }: PrunerStatus, { model }: Pick<HostSnapshot, "model">): string[] {
   if (!decision) return [];
-  const { flush, reason, savings, price, chains } = decision;
+  const { flush, reason, savings, price, chains, waitsFor } = decision;
+  const hasPrices = (model?.cost.input ?? 0) > 0;
+  const amount = (value: number) =>
+    hasPrices ? dollars(value) : `${grouped(Math.round(value * 1_000_000))} tokens of input`;
   const what = flush ? (chains ? "condensed, chains too" : "condensed") : "waited";
-  return [
-    `Last decision: ${what}, since ${REASONS[reason]} (saves ${savings.toFixed(4)}, costs ${price.toFixed(4)} at once).`,
-  ];
+  const told = `Last decision: ${what}, since ${REASONS[reason]}: expected to save ${amount(savings)}, costs ${amount(price)} at once.`;
+  if (!waitsFor) return [told];
+  const until = {
+    savings: `It is done once it is expected to save more than ${amount(waitsFor.needed)}, which is its price with a margin.`,
+    carried: `It is done once what waits has cost ${amount(waitsFor.needed)} in requests; so far ${amount(waitsFor.now)}.`,
+  };
+  return [`${told} ${until[waitsFor.amount]}`];
 }
 
 function waitsFor({ flushing }: Pick<PrunerStatus, "flushing">, config: ContextPruneConfig): string {
@@ -107,23 +129,6 @@ export function nextTrigger(config: ContextPruneConfig, host: Pick<HostSnapshot,
   return parts.join(", or ") + now;
 }
 
-function net(
-  { stats }: Pick<PrunerStatus, "stats">,
-  { requests, tokens }: ReturnType<typeof savedTokens>,
-  host: HostSnapshot,
-): string[] {
-  if (requests === 0) return [];
-  const readPrice = host.model?.cost.cacheRead ?? 0;
-  const so = `Saved so far: about ${grouped(tokens)} prompt tokens in ${count(requests, "request")}`;
-  if (readPrice <= 0) return [`${so}, for ${dollars(stats.totalCost)} of summaries.`];
-  // What was taken out would mostly have been read from the cache: the lowest of its prices.
-  const worth = (tokens * readPrice) / 1_000_000;
-  const left = worth - stats.totalCost;
-  return [
-    `${so}, worth ${dollars(worth)} at the cache-read price; summaries cost ${dollars(stats.totalCost)}: net ${dollars(left)}.`,
-  ];
-}
-
 function summariser({ config, stats }: Pick<PrunerStatus, "config" | "stats">, host: HostSnapshot): string[] {
   const lines = [`Summaries by ${describeChoice(chooseSummarizer(config, host), host)}`];
   if (stats.callCount > 0) {
@@ -147,10 +152,6 @@ export function describeChoice(choice: SummarizerChoice, host: Pick<HostSnapshot
 
 function percent(share: number): string {
   return `${Math.round(share * 100)}%`;
-}
-
-function dollars(amount: number): string {
-  return `${amount < 0 ? "−" : ""}$${Math.abs(amount).toFixed(4)}`;
 }
 
 /** What the summariser has used in this session, all told. */

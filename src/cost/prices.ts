@@ -234,6 +234,11 @@ export interface FlushDecision {
   /** Expected on later requests, and due at once; in the currency of the forecast. */
   savings: number;
   price: number;
+  /**
+   * What the flush waits for where it does not come: an amount, its size by now, and the size that it has to exceed. Of
+   * `savings` that is the price with its margins.
+   */
+  waitsFor?: { amount: "savings" | "carried"; now: number; needed: number };
 }
 
 /**
@@ -243,15 +248,22 @@ export interface FlushDecision {
 export function decideFlush(forecast: FlushForecast, windowShare: number | undefined): FlushDecision {
   const { savings, price } = flushBalance(forecast);
   const decide = (flush: boolean, reason: FlushDecision["reason"]) => ({ flush, reason, savings, price });
+  const waitUntilWorth = (needed: number): FlushDecision => ({
+    ...decide(false, "does-not-pay"),
+    waitsFor: { amount: "savings", now: savings, needed },
+  });
   if (forecast.clearedTokens <= 0) return decide(false, "nothing-to-clear");
   if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
   const { carriedTokens, prices, summarizerCost } = forecast;
   const atLeast = ({ rewrite, summary }: typeof MARGINS) =>
     (price - summarizerCost) * rewrite + summarizerCost * summary;
-  if (savings <= atLeast(MARGINS)) return decide(false, "does-not-pay");
+  if (savings <= atLeast(MARGINS))
+    return waitUntilWorth(atLeast(forecast.isLate && !forecast.cacheIsCold ? LATE_MARGINS : MARGINS));
   if (forecast.cacheIsCold) return decide(true, "cold-cache");
-  if (forecast.isLate && savings <= atLeast(LATE_MARGINS)) return decide(false, "does-not-pay");
+  if (forecast.isLate && savings <= atLeast(LATE_MARGINS)) return waitUntilWorth(atLeast(LATE_MARGINS));
   if (carriedTokens === undefined) return decide(true, "pays");
   const carried = (carriedTokens * readPrice(prices)) / MILLION;
-  return carried >= price * CARRIED_SHARE ? decide(true, "pays") : decide(false, "gathers-more");
+  const needed = price * CARRIED_SHARE;
+  if (carried >= needed) return decide(true, "pays");
+  return { ...decide(false, "gathers-more"), waitsFor: { amount: "carried", now: carried, needed } };
 }

@@ -93,7 +93,7 @@ interface Sums {
 }
 
 /** Prices from what was recorded: cost over tokens. What was never used is filled in as usual for the input price. */
-function recordedRates(replies: readonly AssistantMessage[]): Map<string, Rates> {
+export function recordedRates(replies: readonly AssistantMessage[]): Map<string, Rates> {
   const sums = new Map<string, Sums>();
   for (const reply of replies) {
     if (!reply.usage?.cost) continue;

@@ -1,10 +1,10 @@
 /** Where the window goes: the tokens of a conversation by kind, as it stands and as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { ToolResultMessage } from "@mariozechner/pi-ai";
+import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { ContextView } from "../runtime.js";
 import { isAssistant, isDropped, isToolResult, occurrenceKey, textOf, toolCallsOf } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
-import { type Sizes, total } from "./paint.js";
+import type { Sizes } from "./paint.js";
 
 /** Kinds of content, in the order in which they are shown. */
 export const SHARES = {
@@ -50,25 +50,35 @@ export function contextShares(view: ContextView, systemPrompt: string): ContextS
   const shares = kinds
     .map((kind) => ({ kind, before: Math.round(before.get(kind) ?? 0), after: Math.round(after.get(kind) ?? 0) }))
     .filter((share) => share.before + share.after > 0);
-  return { shares, before: total(shares, "before"), after: total(shares, "after") };
+  // The sum of rounded shares would differ from what the other screens show.
+  return { shares, before: Math.round(sumOf(before)), after: Math.round(sumOf(after)) };
+}
+
+function sumOf(totals: Totals): number {
+  return [...totals.values()].reduce((sum, tokens) => sum + tokens, 0);
 }
 
 function totalsOf(messages: readonly AgentMessage[], kindOf: (result: ToolResultMessage) => ShareKind): Totals {
   const totals: Totals = new Map();
   const add = (kind: ShareKind, tokens: number) => totals.set(kind, (totals.get(kind) ?? 0) + tokens);
   for (const message of messages) {
-    if (isToolResult(message)) add(kindOf(message), contentTokens(message.content));
+    if (isToolResult(message)) add(kindOf(message), estimateMessageTokens(message));
     else if (!isAssistant(message)) addOther(message, add);
-    else if (!isDropped(message)) addReply(message.content, add);
+    else if (!isDropped(message)) addReply(message, add);
   }
   return totals;
 }
 
-function addReply(content: readonly { type: string }[], add: (kind: ShareKind, tokens: number) => void): void {
-  for (const block of content) {
+/** What a message takes besides its blocks counts as text. */
+function addReply(reply: AssistantMessage, add: (kind: ShareKind, tokens: number) => void): void {
+  let rest = estimateMessageTokens(reply);
+  for (const block of reply.content) {
     const kind = block.type === "toolCall" ? "arguments" : block.type === "thinking" ? "thinking" : "assistant";
-    add(kind, contentTokens([block]));
+    const tokens = contentTokens([block]);
+    add(kind, tokens);
+    rest -= tokens;
   }
+  add("assistant", rest);
 }
 
 function addOther(message: AgentMessage, add: (kind: ShareKind, tokens: number) => void): void {

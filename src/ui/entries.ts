@@ -1,11 +1,12 @@
-/** Summaries in the transcript, where the host can draw entries: a line each, and the whole once it is expanded. */
-import type { ExtensionAPI, Theme } from "@mariozechner/pi-coding-agent";
+/** Flushes in the transcript, where the host can draw entries: a line each, and the summaries once it is expanded. */
+import type { ExtensionAPI, SessionEntry, Theme } from "@mariozechner/pi-coding-agent";
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, Markdown } from "@mariozechner/pi-tui";
+import { describeCall } from "../digest/describe.js";
 import { readOwnEntry } from "../session/entries.js";
 import { count } from "../text/text.js";
-import { CUSTOM_TYPE_SUMMARY } from "../types.js";
-import { fit, type Paint, readable } from "./paint.js";
+import { CUSTOM_TYPE_FRONTIER, type SummaryEntryData } from "../types.js";
+import { change, fit, type Paint, readable, type Sizes } from "./paint.js";
 
 type EntryRenderer = (
   entry: Parameters<typeof readOwnEntry>[0],
@@ -18,12 +19,13 @@ interface DrawsEntries {
   registerEntryRenderer(customType: string, renderer: EntryRenderer): void;
 }
 
-export function registerEntryRenderers(pi: ExtensionAPI): void {
+/** @param branch entries of the current branch, in which a flush is looked up */
+export function registerEntryRenderers(pi: ExtensionAPI, branch: () => readonly SessionEntry[]): void {
   if (!drawsEntries(pi)) return;
-  pi.registerEntryRenderer(CUSTOM_TYPE_SUMMARY, (entry, { expanded, keyText }, theme) => {
-    const own = readOwnEntry(entry);
+  pi.registerEntryRenderer(CUSTOM_TYPE_FRONTIER, (entry, { expanded, keyText }, theme) => {
+    const flush = flushOf(branch(), entry);
     const key = keyText?.("app.tools.expand") ?? "ctrl+o";
-    return own?.kind === "summary" ? new SummaryEntry(own.data, { expanded, key }, theme) : undefined;
+    return flush && new FlushEntry(flush, { expanded, key }, theme);
   });
 }
 
@@ -31,16 +33,64 @@ function drawsEntries(pi: object): pi is DrawsEntries {
   return "registerEntryRenderer" in pi && typeof pi.registerEntryRenderer === "function";
 }
 
-/** One line, and the summary below it once it is expanded. */
-export class SummaryEntry implements Component {
+/** What one flush has condensed. */
+export interface Flush {
+  /** Calls as they are described elsewhere, oldest first; empty where they cannot be looked up. */
+  calls: readonly string[];
+  duplicates: number;
+  chains: number;
+  /** Characters of the results, and of what stands in their place. */
+  sizes: Sizes;
+  /** The summaries, as Markdown. */
+  text: string;
+}
+
+type CustomEntry = Parameters<typeof readOwnEntry>[0];
+
+/** The flush that a frontier ends; `undefined` where it has condensed nothing. */
+export function flushOf(branch: readonly SessionEntry[], frontier: CustomEntry): Flush | undefined {
+  const own = readOwnEntry(frontier);
+  if (own?.kind !== "frontier") return undefined;
+  const found = branch.findLastIndex((entry) => entry.id === frontier.id);
+  const end = found < 0 ? branch.length : found;
+  const start = branch.slice(0, end).findLastIndex(isFrontier) + 1;
+  const written = found < 0 ? [] : branch.slice(start, end).flatMap((entry) => readOwnEntry(entry) ?? []);
+  const records = written.flatMap((one) => (one.kind === "index" && !one.data.backfilled ? one.data.toolCalls : []));
+  const calls = records.filter(({ spillPath }) => spillPath === undefined);
+  const parts = written.flatMap((one) => (one.kind === "summary" ? textsOf(one.data) : []));
+  const { rawCharCount: before, summaryCharCount: after } = own.data;
+  const flush: Flush = {
+    calls: calls.map(({ toolName, args }) => describeCall(toolName, args)),
+    duplicates: written.filter((one) => one.kind === "alias" && !one.data.eager).length,
+    chains: written.filter((one) => one.kind === "chain").length,
+    sizes: { before, after },
+    text: parts.join("\n\n"),
+  };
+  return before > after || flush.chains > 0 ? flush : undefined;
+}
+
+function isFrontier(entry: SessionEntry): boolean {
+  return entry.type === "custom" && entry.customType === CUSTOM_TYPE_FRONTIER;
+}
+
+function textsOf({ text, parts }: SummaryEntryData): string[] {
+  return text === "" ? parts.map((part) => `**${part.shortId}** ${part.text}`) : [text];
+}
+
+/** Calls that a line names; more do not fit. */
+const NAMED_CALLS = 3;
+
+/** One line a flush, and its summaries below it once it is expanded. */
+export class FlushEntry implements Component {
   private readonly markdown: Markdown | undefined;
 
   constructor(
-    private readonly data: { text: string; occurrenceKeys: readonly string[]; model: string },
+    private readonly flush: Flush,
     private readonly view: { expanded: boolean; key: string },
     private readonly paint: Paint,
   ) {
-    this.markdown = view.expanded ? new Markdown(readable(data.text), 0, 0, getMarkdownTheme()) : undefined;
+    const isOpen = view.expanded && flush.text !== "";
+    this.markdown = isOpen ? new Markdown(readable(flush.text), 0, 0, getMarkdownTheme()) : undefined;
   }
 
   invalidate(): void {
@@ -48,10 +98,21 @@ export class SummaryEntry implements Component {
   }
 
   render(width: number): string[] {
-    const { occurrenceKeys, model } = this.data;
-    const by = model === "none" ? "" : ` by ${model}`;
-    const hint = this.markdown ? "" : ` (${this.view.key} to expand)`;
-    const line = `pruner: ${count(occurrenceKeys.length, "result")} condensed${by}${hint}`;
+    const hint = this.markdown || this.flush.text === "" ? "" : ` (${this.view.key} to expand)`;
+    const room = Math.max(20, width - hint.length);
+    const line = `${fit(readable(`pruner: ${lineOf(this.flush)}`), room)}${hint}`;
     return [fit(this.paint.fg("dim", line), width), ...(this.markdown?.render(width) ?? [])];
   }
+}
+
+function lineOf({ calls, duplicates, chains, sizes }: Flush): string {
+  const more = calls.length - NAMED_CALLS;
+  const parts = [
+    ...calls.slice(0, NAMED_CALLS),
+    ...(more > 0 ? [`${more} more`] : []),
+    ...(duplicates > 0 ? [count(duplicates, "duplicate")] : []),
+    ...(chains > 0 ? [count(chains, "chain")] : []),
+  ];
+  const size = sizes.before > sizes.after ? `condensed ${change(sizes)} characters` : "compressed";
+  return parts.length === 0 ? size : `${size}: ${parts.join(", ")}`;
 }

@@ -1,8 +1,11 @@
 /** Colours, numbers and frames of everything that is drawn. */
 import type { Theme } from "@mariozechner/pi-coding-agent";
 import { truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@mariozechner/pi-tui";
+import type { Sizes } from "../money/sizes.js";
 import { withoutEscapes } from "../text/text.js";
 import { visible } from "../text/visible.js";
+
+export type { Sizes };
 
 export type Color = Parameters<Theme["fg"]>[0];
 
@@ -20,10 +23,10 @@ export function total(items: readonly Sizes[], side: keyof Sizes): number {
   return items.reduce((sum, item) => sum + item[side], 0);
 }
 
-/** A size without and with condensing. */
-export interface Sizes {
-  before: number;
-  after: number;
+/** `57k→9k (-84%)`: what is condensed, raw and as it is sent. */
+export function change({ before, after }: Sizes): string {
+  const share = saving(before, after).replace("−", "-");
+  return `${short(before)}→${short(after)}${share && ` (${share})`}`;
 }
 
 /** `950`, `14.2k`, `1.3M`: at most five columns below a billion. */

@@ -12,10 +12,11 @@ import { answer } from "../commands/types.js";
 import { DEFAULT_CONFIG, formatSetting, SETTINGS, settingValue } from "../config.js";
 import type { BatchProgress } from "../engine/flush-runner.js";
 import { loadSettings } from "../host/settings-file.js";
+import { CUSTOM_TYPE_FRONTIER } from "../types.js";
 import { ContextScreen, contextChart } from "./context-chart.js";
 import { contextShares } from "./context-model.js";
-import { registerEntryRenderers, SummaryEntry } from "./entries.js";
-import { PLAIN } from "./paint.js";
+import { FlushEntry, flushOf, registerEntryRenderers } from "./entries.js";
+import { change, PLAIN } from "./paint.js";
 import { progressLines } from "./progress.js";
 import { SettingsScreen } from "./settings-screen.js";
 import { segment } from "./status-line.js";
@@ -347,7 +348,7 @@ describe("the tree", () => {
 describe("the status line", () => {
   test("tells what is saved, is silent where there is nothing, and can be switched off", async () => {
     const session = await sessionWith(DIGEST, 1);
-    expect(segment(session.pruner)).toMatch(/^pruner −[\d.]+k tokens$/);
+    expect(segment(session.pruner)).toMatch(/^pruner [\d.]+k→\d+ \(-\d+%\)$/);
     await runCommand(session.pruner, session.host, "showPruneStatusLine off");
     expect(segment(session.pruner)).toBeUndefined();
     await runCommand(session.pruner, session.host, "showPruneStatusLine on");
@@ -387,23 +388,49 @@ test("an error in a screen is shown, never thrown, and the next key closes it", 
   }
 });
 
-describe("summaries in the transcript", () => {
-  const data = { text: "- exports `app()`\n- no tests", parts: [], occurrenceKeys: ["a@1", "b@2"], model: "one/small" };
+describe("flushes in the transcript", () => {
+  const branchOf = (session: SimulatedSession) => session.tree.branch();
+  const frontiersOf = (session: SimulatedSession) =>
+    branchOf(session).filter((entry) => entry.type === "custom" && entry.customType === CUSTOM_TYPE_FRONTIER);
 
-  test.each(WIDTHS)("take one line until they are expanded, at %d columns", (width) => {
-    const folded = new SummaryEntry(data, { expanded: false, key: "ctrl+o" }, PLAIN).render(width);
+  test.each(WIDTHS)("take one line each until they are expanded, at %d columns", async (width) => {
+    const session = await sessionWith(DIGEST, 2);
+    const [, second] = frontiersOf(session);
+    const flush = second?.type === "custom" ? flushOf(branchOf(session), second) : undefined;
+    if (!flush) throw new Error("no flush");
+    const folded = new FlushEntry(flush, { expanded: false, key: "ctrl+o" }, PLAIN).render(width);
     expect(folded).toHaveLength(1);
-    expect(folded[0]).toContain("2 results condensed");
-    const whole = new SummaryEntry(data, { expanded: true, key: "ctrl+o" }, PLAIN).render(width);
-    expect(whole.join("\n")).toContain("no tests");
+    expect(folded[0]).toMatch(/^pruner: condensed \d/);
+    const whole = new FlushEntry(flush, { expanded: true, key: "ctrl+o" }, PLAIN).render(width);
+    expect(whole.length).toBeGreaterThan(3);
     expectToFit([...folded, ...whole], width);
   });
 
-  test("are drawn where the host can, and nothing is asked of one that cannot", () => {
+  test("name what was condensed, and its sizes", async () => {
+    const session = await sessionWith(DIGEST, 2);
+    const [first] = frontiersOf(session);
+    const flush = first?.type === "custom" ? flushOf(branchOf(session), first) : undefined;
+    if (!flush) throw new Error("no flush");
+    const [line] = new FlushEntry(flush, { expanded: false, key: "ctrl+o" }, PLAIN).render(200);
+    expect(line).toContain(
+      `condensed ${change(flush.sizes)} characters: read src/ein/sehr/langer/Pfad/mit/日本語/a0.ts, read`,
+    );
+    expect(line).toContain("/b0.ts");
+    expect(line).not.toContain("a1.ts");
+    expect(first?.type === "custom" && flushOf([], first)?.calls).toEqual([]);
+  });
+
+  test("are no line where nothing was condensed", async () => {
+    const session = await sessionWith({ ...DIGEST, minBatchChars: 1_000_000 }, 1);
+    for (const entry of frontiersOf(session))
+      if (entry.type === "custom") expect(flushOf(branchOf(session), entry)).toBeUndefined();
+  });
+
+  test("are drawn where the host can, one a flush, and nothing is asked of one that cannot", () => {
     const types: string[] = [];
     const newer = { registerEntryRenderer: (customType: string) => void types.push(customType) };
-    registerEntryRenderers(newer as unknown as Parameters<typeof registerEntryRenderers>[0]);
-    registerEntryRenderers({} as Parameters<typeof registerEntryRenderers>[0]);
-    expect(types).toEqual(["context-prune-summary"]);
+    registerEntryRenderers(newer as unknown as Parameters<typeof registerEntryRenderers>[0], () => []);
+    registerEntryRenderers({} as Parameters<typeof registerEntryRenderers>[0], () => []);
+    expect(types).toEqual([CUSTOM_TYPE_FRONTIER]);
   });
 });

@@ -1,8 +1,7 @@
 /** One short segment in the host's status line. */
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
-import { tokensOfChars } from "../transcript/tokens.js";
-import { short } from "./paint.js";
+import { change, short } from "./paint.js";
 import type { Margins } from "./terminal.js";
 
 const KEY = "pruner";
@@ -53,6 +52,6 @@ export function segment(pruner: Pick<Pruner, "settings" | "summary">): string | 
   const now = pruner.summary();
   if (!now) return undefined;
   if (now.flushing) return "pruner: condensing…";
-  const saved = tokensOfChars(now.rawChars - now.keptChars);
-  return now.condensed > 0 && saved > 0 ? `pruner −${short(saved)} tokens` : undefined;
+  if (now.condensed.before > now.condensed.after) return `pruner ${change(now.condensed)}`;
+  return now.hasReplies ? `pruner ${short(now.waiting)} waiting` : undefined;
 }

@@ -2,8 +2,8 @@
 
 import { describeCall } from "../digest/describe.js";
 import type { ChainListing } from "../engine/session-state.js";
+import type { CallSizes } from "../money/sizes.js";
 import type { RenderPlan } from "../render/plan.js";
-import { recordChars } from "../render/stub.js";
 import type { Pruner } from "../runtime.js";
 import type { CommittedState } from "../session/ledger.js";
 import { oneLine } from "../text/text.js";
@@ -16,7 +16,7 @@ const MAX_TOPIC = 200;
 /** How one call stands in the next request. */
 export type CallFate = "condensed" | "spilled" | "duplicate" | "raw" | "kept";
 
-/** One condensed call. Sizes in characters. */
+/** One condensed call. Sizes in tokens, arguments included, estimated as for every other screen. */
 export interface CallNode extends Sizes {
   /** `t12`. */
   ref: string;
@@ -40,7 +40,10 @@ export interface GroupNode extends Sizes {
 export function condensedTree(pruner: Pruner): GroupNode[] | undefined {
   const state = pruner.currentState();
   if (!state) return undefined;
-  return buildTree(state.indexer.committed(), state.plan(pruner.settings), state.chainListings());
+  const plan = state.plan(pruner.settings);
+  const chains = [...state.indexer.committed().chains.values()];
+  const sizes = pruner.callSizes(chains);
+  return sizes && buildTree(state.indexer.committed(), plan, state.chainListings(), sizes);
 }
 
 /** Chains first name their calls; what is in none stands in the batch that it was captured in. */
@@ -48,22 +51,23 @@ export function buildTree(
   state: CommittedState,
   plan: Pick<RenderPlan, "replacements" | "chains">,
   listings: readonly ChainListing[],
+  sizes: CallSizes,
 ): GroupNode[] {
-  const calls = callNodes(state, plan);
+  const calls = callNodes(state, plan, sizes);
   const taken = new Set<string>();
   const chains = listings.map((listing): GroupNode & { time: number } => {
     const entry = state.chains.get(listing.blockId);
     const names = entry?.droppedOccurrenceKeys ?? entry?.droppedToolCallIds ?? [];
     const own = names.flatMap((name) => calls.get(name) ?? []);
     for (const call of own) taken.add(call.occurrenceKey);
-    const body = plan.chains.find((chain) => chain.entry.blockId === listing.blockId)?.body;
+    const whole = sizes.chains.get(listing.blockId);
     return {
       kind: "chain",
       id: listing.blockId,
       title: visible(oneLine(listing.topic, MAX_TOPIC)) || "chain",
       active: listing.active,
-      before: listing.rawChars,
-      after: body === undefined ? total(own, "after") : body.length,
+      before: whole?.before ?? total(own, "before"),
+      after: whole?.after ?? total(own, "after"),
       calls: own,
       time: entry?.startUserTimestamp ?? 0,
     };
@@ -101,21 +105,25 @@ function timeOf(key: string, state: CommittedState): number {
   return record ? record.timestamp : Number(key.slice(key.lastIndexOf("@") + 1)) || 0;
 }
 
-function callNodes(state: CommittedState, plan: Pick<RenderPlan, "replacements">): Map<string, CallNode> {
+function callNodes(
+  state: CommittedState,
+  plan: Pick<RenderPlan, "replacements">,
+  { calls: sizes }: CallSizes,
+): Map<string, CallNode> {
   const nodes = new Map<string, CallNode>();
-  const add = (key: string, call: Pick<CallNode, "ref" | "title" | "before">, known: CallFate) => {
-    const replacement = plan.replacements.get(key);
-    const fate = state.choices.get(key) === "keep" ? "kept" : replacement ? known : "raw";
-    nodes.set(key, { occurrenceKey: key, ...call, fate, after: replacement?.text.length ?? call.before });
+  const add = (key: string, call: Pick<CallNode, "ref" | "title">, known: CallFate) => {
+    const isKept = state.choices.get(key) === "keep";
+    const fate = isKept ? "kept" : plan.replacements.get(key) ? known : "raw";
+    nodes.set(key, { occurrenceKey: key, ...call, fate, ...(sizes.get(key) ?? { before: 0, after: 0 }) });
   };
   for (const [key, { shortId, record }] of state.calls) {
-    const call = { ref: shortId, title: titleOf(record), before: recordChars(record) };
+    const call = { ref: shortId, title: titleOf(record) };
     add(key, call, record.spillPath === undefined ? "condensed" : "spilled");
   }
   for (const [key, { shortId, original }] of state.duplicates) {
     const { record } = original;
     const title = `${titleOf(record)}, same as ${original.shortId}`;
-    add(key, { ref: shortId ?? original.shortId, title, before: recordChars(record) }, "duplicate");
+    add(key, { ref: shortId ?? original.shortId, title }, "duplicate");
   }
   return nodes;
 }

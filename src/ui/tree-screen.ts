@@ -39,7 +39,7 @@ export class TreeScreen implements Screen {
     const { theme } = this.stage;
     const before = total(this.groups, "before");
     const after = total(this.groups, "after");
-    const title = `Condensed: ${short(before)} → ${short(after)} characters ${saving(before, after)}`.trim();
+    const title = `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
     const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
     const keys = [
       "↑↓ move",

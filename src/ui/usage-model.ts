@@ -1,9 +1,9 @@
-/** What the conversation says about money: what condensing has saved, and how much is read from the prompt cache. */
+/** How much of the prompts was read from the provider's cache, and whether condensing is why that has fallen. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { readOwnEntry } from "../session/entries.js";
+import { DEFAULT_PROFILE } from "../cost/prices.js";
 import { isAnswer } from "../transcript/messages.js";
-import { tokensOfChars } from "../transcript/tokens.js";
+import { CUSTOM_TYPE_FRONTIER } from "../types.js";
 
 /** Replies whose cache figures are looked at. */
 const RECENT_REPLIES = 5;
@@ -11,58 +11,52 @@ const RECENT_REPLIES = 5;
 const FALLEN_BELOW = 0.5;
 const STOOD_ABOVE = 0.75;
 
-/** What condensing has kept out of the requests that were answered so far. */
-export interface SavedTokens {
-  requests: number;
-  /** Estimate over all of these requests. */
-  tokens: number;
-}
-
-/** Adds up, for each reply on the branch, what the flushes before it had taken out of its request. */
-export function savedTokens(branch: readonly SessionEntry[]): SavedTokens {
-  let perRequest = 0;
-  const saved: SavedTokens = { requests: 0, tokens: 0 };
-  for (const entry of branch) {
-    if (entry.type === "message" && isAnswer(entry.message) && perRequest > 0) {
-      saved.requests += 1;
-      saved.tokens += tokensOfChars(perRequest);
-    }
-    const own = entry.type === "custom" ? readOwnEntry(entry) : undefined;
-    if (own?.kind === "frontier") perRequest += Math.max(0, own.data.rawCharCount - own.data.summaryCharCount);
-    // What stands before a compaction is in no request any more.
-    if (entry.type === "compaction") perRequest = 0;
-  }
-  return saved;
-}
-
 /** Share of the prompt that was read from the cache. */
 export interface CacheShare {
   /** Over all of the recent replies, 0 to 1. */
   mean: number;
   /** Each of them, oldest first. */
   shares: readonly number[];
-  /** The newest one is far below what stood before. */
-  fallen: boolean;
+  /**
+   * The newest one is far below what stood before: behind a flush, of which that is the price, behind several of the
+   * recent flushes, behind a pause or a change of the model, or for no such reason.
+   */
+  fallen: false | "flush" | "flushes" | "cold" | "unexplained";
 }
 
-/** `undefined` where the provider reports no cache figures. */
-export function cacheShare(branch: readonly SessionEntry[]): CacheShare | undefined {
-  const replies: AssistantMessage[] = [];
+/** `undefined` where the provider reports no cache figures. @param lifetimeMs how long it keeps a prompt */
+export function cacheShare(
+  branch: readonly SessionEntry[],
+  lifetimeMs = DEFAULT_PROFILE.lifetimeMs,
+): CacheShare | undefined {
+  const replies: { reply: AssistantMessage; flushed: boolean }[] = [];
   for (let i = branch.length - 1; i >= 0 && replies.length < RECENT_REPLIES; i--) {
     const entry = branch[i];
+    const last = replies[0];
+    if (last && entry?.type === "custom" && entry.customType === CUSTOM_TYPE_FRONTIER) last.flushed = true;
     if (entry?.type === "message" && isAnswer(entry.message) && promptTokens(entry.message) > 0) {
-      replies.unshift(entry.message);
+      replies.unshift({ reply: entry.message, flushed: false });
     }
   }
-  const read = replies.reduce((sum, reply) => sum + reply.usage.cacheRead, 0);
-  const written = replies.reduce((sum, reply) => sum + reply.usage.cacheWrite, 0);
+  const usages = replies.map(({ reply }) => reply);
+  const read = usages.reduce((sum, reply) => sum + reply.usage.cacheRead, 0);
+  const written = usages.reduce((sum, reply) => sum + reply.usage.cacheWrite, 0);
   if (read + written === 0) return undefined;
-  const total = replies.reduce((sum, reply) => sum + promptTokens(reply), 0);
-  const shares = replies.map((reply) => reply.usage.cacheRead / promptTokens(reply));
-  const last = shares.at(-1) ?? 0;
+  const total = usages.reduce((sum, reply) => sum + promptTokens(reply), 0);
+  const shares = usages.map((reply) => reply.usage.cacheRead / promptTokens(reply));
   const before = shares.slice(0, -1);
-  const fallen = last < FALLEN_BELOW && before.some((share) => share > STOOD_ABOVE);
-  return { mean: read / total, shares, fallen };
+  const isLow = (shares.at(-1) ?? 0) < FALLEN_BELOW && before.some((share) => share > STOOD_ABOVE);
+  const lowBehindFlush = replies.filter((one, i) => one.flushed && (shares[i] ?? 1) < FALLEN_BELOW).length;
+  const [previous, last] = usages.slice(-2);
+  const isCold =
+    previous && last && (last.timestamp - previous.timestamp > lifetimeMs || modelOf(last) !== modelOf(previous));
+  const flushReason = lowBehindFlush > 1 ? "flushes" : "flush";
+  const why = isCold ? "cold" : replies.at(-1)?.flushed ? flushReason : "unexplained";
+  return { mean: read / total, shares, fallen: isLow && why };
+}
+
+function modelOf({ provider, model }: AssistantMessage): string {
+  return `${provider}/${model}`;
 }
 
 function promptTokens({ usage }: AssistantMessage): number {

@@ -100,7 +100,7 @@ for (const host of HOSTS) {
       async () => {
         const running = await start(host, { summarizerModel: "scripted/sum" });
         await play(running, 2);
-        await running.see(/pruner −[\d.]+k tokens/);
+        await running.see(/pruner [\d.]+k→[\d.]+k? \(-\d+%\)/);
         await running.submit("/pruner tree");
         await running.see("Condensed: ");
         await running.press("Up", "Up", "Up", "Up", "Right");

@@ -1,0 +1,169 @@
+import { describe, expect, test } from "bun:test";
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import fc from "fast-check";
+import { longConversation } from "../../test/support/long-session.js";
+import { PROPERTY_RUNS } from "../../test/support/property-runs.js";
+import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
+import { runCommand } from "../commands/index.js";
+import { contentTokens, estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
+import { contextShares } from "../ui/context-model.js";
+import { short, total } from "../ui/paint.js";
+import { segment } from "../ui/status-line.js";
+import { condensedTree } from "../ui/tree-model.js";
+
+const SYSTEM = "You are a coding agent. ".repeat(100);
+let clock = 1_000_000;
+
+function reply(content: AssistantMessage["content"], stopReason: AssistantMessage["stopReason"]): AgentMessage {
+  clock += 1_000;
+  const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+  const usage = { input: 100, output: 1, cacheRead: 900, cacheWrite: 0, totalTokens: 1001, cost };
+  return { role: "assistant", content, api: "a", provider: "p", model: "m", usage, stopReason, timestamp: clock };
+}
+
+/** A prompt, a turn with one call for each text, a closing reply. */
+function run(name: string, texts: readonly string[]): AgentMessage[] {
+  clock += 1_000;
+  const calls = texts.map((text, i) => {
+    const isWrite = i % 2 === 1;
+    const args: Record<string, string> = isWrite
+      ? { path: `${name}${i}.ts`, content: text }
+      : { path: `${name}${i}.ts` };
+    return { type: "toolCall" as const, id: `${name}${i}`, name: isWrite ? "write" : "read", arguments: args };
+  });
+  const prompt: AgentMessage = { role: "user", content: `work on ${name}`, timestamp: clock };
+  const asking = reply(calls, "toolUse");
+  const results = calls.map((call, i): AgentMessage => {
+    clock += 1_000;
+    const text = call.name === "write" ? "written" : (texts[i] ?? "");
+    const content = [{ type: "text" as const, text }];
+    return { role: "toolResult", toolCallId: call.id, toolName: call.name, content, isError: false, timestamp: clock };
+  });
+  return [prompt, asking, ...results, reply([{ type: "text", text: "Done." }], "stop")];
+}
+
+async function sessionWith(settings: Settings, names: readonly string[], chars = 9_000): Promise<SimulatedSession> {
+  const session = new SimulatedSession(
+    agentDirWith({ pruneOn: "agent-message", summarizerModel: "none", ...settings }),
+  );
+  for (const name of names) {
+    const text = `${name} eine Zeile, строка, 日本語の行\n`.repeat(Math.ceil(chars / 30));
+    await session.play(run(name, [text, text, `${text} and more`]));
+  }
+  return session;
+}
+
+/** What every place says of one session. */
+async function table(session: SimulatedSession) {
+  const { pruner } = session;
+  const host = { ...session.host, systemPrompt: () => SYSTEM };
+  const view = pruner.contextView(host);
+  const status = pruner.status(host);
+  if (!view || !status) throw new Error("no session");
+  const context = contextShares(view, SYSTEM);
+  const tree = condensedTree(pruner) ?? [];
+  const { raw, sent } = await session.request();
+  return {
+    request: { before: estimateTokens(raw), after: estimateTokens(sent) },
+    status: status.sizes,
+    context: { before: context.before - estimateTextTokens(SYSTEM), after: context.after - estimateTextTokens(SYSTEM) },
+    tree: { before: total(tree, "before"), after: total(tree, "after") },
+    segment: segment(pruner),
+    message: (await runCommand(pruner, host, "status")).message,
+  };
+}
+
+const CHAINS = { chainCompression: { enabled: true, rollingWindow: 1, batchSize: 0 } };
+
+describe.each([
+  ["results", {}],
+  ["arguments", { condenseArgs: { enabled: true, minStringChars: 300 } }],
+  ["chains", CHAINS],
+  ["spilled results", { spillThreshold: 8_000 }],
+] satisfies [string, Settings][])("with %s condensed", (_name, settings) => {
+  test("status, context, tree and status line show the figures of the request", async () => {
+    const session = await sessionWith(settings, ["a", "b", "c", "d"]);
+    const { request, status, context, tree, segment, message } = await table(session);
+    const saved = request.before - request.after;
+    expect(saved).toBeGreaterThan(5_000);
+    expect(status.whole.before).toBeCloseTo(request.before, 3);
+    expect(status.whole.after).toBeCloseTo(request.after, 3);
+    expect(status.condensed.before - status.condensed.after).toBeCloseTo(saved, 3);
+    expect(Math.abs(context.before - request.before)).toBeLessThan(1);
+    expect(Math.abs(context.after - request.after)).toBeLessThan(1);
+    expect(tree.before - tree.after).toBeCloseTo(saved, 3);
+    const shown = `${short(status.condensed.before)}→${short(status.condensed.after)} (-`;
+    expect(segment).toStartWith(`pruner ${shown}`);
+    expect(message).toContain(`${shown}`);
+  });
+});
+
+test("while the pruner is off, nothing is shown as saved", async () => {
+  const session = await sessionWith({}, ["a", "b"]);
+  await runCommand(session.pruner, session.host, "off");
+  const { request, status, context, segment } = await table(session);
+  expect(request.after).toBe(request.before);
+  expect(status.condensed).toEqual({ before: 0, after: 0 });
+  expect(context.after).toBe(context.before);
+  expect(segment).toBe("pruner off");
+});
+
+test("what waits is the same, whether it is followed or looked up", async () => {
+  const step = fc.record({
+    chars: fc.array(fc.integer({ min: 10, max: 5_000 }), { minLength: 1, maxLength: 3 }),
+    event: fc.constantFrom("nothing", "now", "look", "protect", "move"),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
+      const session = new SimulatedSession(agentDirWith({ pruneOn: "on-demand", summarizerModel: "none" }));
+      const { pruner, host } = session;
+      for (const [i, { chars, event }] of steps.entries()) {
+        const turning = session.tree.getLeafId();
+        await session.play(
+          run(
+            `r${i}`,
+            chars.map((n) => "x".repeat(n)),
+          ),
+        );
+        if (event === "now") await runCommand(pruner, host, "now");
+        if (event === "protect") await runCommand(pruner, host, "protected-tools add read");
+        if (event === "move") {
+          session.tree.moveTo(turning);
+          pruner.treeMoved();
+        }
+        if (event === "nothing") continue;
+        const fresh = new SimulatedSession(session.agentDir, session.tree.reload());
+        expect(pruner.summary()?.waiting).toBeCloseTo(fresh.pruner.summary()?.waiting ?? -1, 6);
+      }
+    }),
+    { numRuns: PROPERTY_RUNS },
+  );
+}, 120_000);
+
+describe("the status line", () => {
+  test("shows what waits from the first reply on, then what is condensed", async () => {
+    const session = new SimulatedSession(agentDirWith({ pruneOn: "on-demand", summarizerModel: "none" }));
+    expect(segment(session.pruner)).toBeUndefined();
+    const text = "some line of a file\n".repeat(1_000);
+    await session.play(run("a", [text]));
+    expect(segment(session.pruner)).toBe(`pruner ${short(contentTokens([{ type: "text", text } as never]))} waiting`);
+    await runCommand(session.pruner, session.host, "now");
+    expect(segment(session.pruner)).toMatch(/^pruner [\d.]+k→[\d.]+k? \(-\d\d%\)$/);
+  });
+
+  test("costs next to nothing in a session of 10,000 messages", () => {
+    const options = { chains: 1_700, turnsPerChain: 1, readChars: 900, writeChars: 900, reportedTokens: 1_000 };
+    const session = new SimulatedSession(agentDirWith({ pruneOn: "on-demand", summarizerModel: "none" }));
+    for (const message of longConversation(options)) session.add(message);
+    expect(session.messages().length).toBeGreaterThan(8_000);
+    segment(session.pruner);
+    const startedAt = performance.now();
+    for (let i = 0; i < 50; i++) {
+      for (const message of run(`more${i}`, ["short"])) session.add(message);
+      segment(session.pruner);
+    }
+    // Each takes well below a millisecond; the machine may be busy.
+    expect((performance.now() - startedAt) / 50).toBeLessThan(5);
+  });
+});

@@ -1,0 +1,317 @@
+/**
+ * Reckons the bill of a session from its entries, in the order of the file, as it was sent and as it would have been raw.
+ *
+ * No entry says whether the pruner was on, so each request is asked: with the request before it and what has come since,
+ * a raw prompt has a known size, and the recorded one lies nearest to that size, to it without what was condensed until
+ * then, or to it without what is condensed by now. A request that went out raw saves nothing, whatever is condensed.
+ * What no provider has counted saves nothing either.
+ */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import { DEFAULT_PROFILE, type ModelCost, ratesFor, readPrice, type TokenCounts } from "../cost/prices.js";
+import { RenderMemo } from "../engine/render-memo.js";
+import { type PlanConfig, SessionState } from "../engine/session-state.js";
+import type { RenderPlan } from "../render/plan.js";
+import { modelOf } from "../replay/recording.js";
+import type { SessionReader } from "../session/branch.js";
+import { readOwnEntry } from "../session/entries.js";
+import { MemorySession } from "../session/memory-session.js";
+import { isAssistant, isDropped, isToolResult, toolCallsOf } from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
+import type { StatsEntryData } from "../types.js";
+import { type Bill, emptyBill } from "./bill.js";
+import { ModelBook } from "./model-book.js";
+import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, rewriteCost } from "./request.js";
+import { TokenBook } from "./sizes.js";
+
+export interface ReckonerOptions {
+  /** Where the session stands, so that its blobs are found. */
+  reader: SessionReader;
+  /** Settings that stubs are made with; those of now, since no entry tells those of then. */
+  config(): PlanConfig;
+  /** Price table of `provider/model`; `undefined` where none is known. */
+  costOfModel(model: string): ModelCost | undefined;
+  /** Context window of `provider/model` in tokens: no raw prompt would have been larger. */
+  windowOf(model: string): number | undefined;
+  /** Milliseconds that a provider keeps a prompt. */
+  lifetimeMs?: number;
+  /** Requests and calls before this time (ms) are another session's, which this one was forked from. */
+  since?: number;
+}
+
+/** What is remembered of a request for the next one on its branch. */
+interface Sent {
+  at: number;
+  model: string;
+  /** Provider's tokens. */
+  prompt: number;
+  raw: number;
+  /** Of the raw conversation's estimate, and of that in recovered text. */
+  estimate: number;
+  recovered: number;
+  /** Estimated tokens that were kept out of it. */
+  applied: number;
+}
+
+/** A request and its counterpart. Tokens by the provider's scale. */
+interface Reckoned {
+  counts: TokenCounts;
+  raw: TokenCounts;
+  rewrittenTokens: number;
+  /** The reply does nothing but ask for what was condensed. */
+  asks: boolean;
+  applied: number;
+  /** Text in the prompt that was asked back, and what of it the request before did not have. */
+  recovered: number;
+  newlyRecovered: number;
+}
+
+/** Tokens that a compaction leaves free. */
+const RESERVE_TOKENS = 16_384;
+
+/** The entries of a session that have been taken in; its leaf is where the next one hangs. */
+class Past extends MemorySession {
+  constructor(real: SessionReader) {
+    super({ cwd: real.getCwd(), sessionDir: real.getSessionDir(), name: real.getSessionId() });
+    this.getHeader = () => real.getHeader();
+    this.getSessionFile = () => real.getSessionFile();
+  }
+
+  /** Entries that have been taken in. */
+  get size(): number {
+    return this.entries.length;
+  }
+
+  take(entry: SessionEntry): void {
+    this.add(entry);
+  }
+
+  moveTo(id: string | null): void {
+    this.leaf = id;
+  }
+}
+
+/** One session. Each entry is looked at once. */
+export class Reckoner {
+  private readonly past: Past;
+  private readonly state: SessionState;
+  private readonly memo = new RenderMemo();
+  private readonly book = new TokenBook();
+  private readonly models = new ModelBook();
+  private readonly total: Bill = emptyBill();
+  private readonly sentBy = new Map<string, Sent>();
+  private statsBefore: StatsEntryData | undefined;
+  private kept: { plan: RenderPlan; tokens: number } | undefined;
+  private conversation = { messages: [] as readonly AgentMessage[], estimate: 0, recovered: 0 };
+  private pairing = new CallPairing();
+
+  constructor(private readonly options: ReckonerOptions) {
+    this.past = new Past(options.reader);
+    this.state = new SessionState(this.past);
+  }
+
+  /** Takes in what of `entries`, all that the session has, has come since the last time. */
+  follow(entries: readonly SessionEntry[]): Readonly<Bill> {
+    for (let i = this.past.size; i < entries.length; i++) {
+      const entry = entries[i];
+      if (entry) this.take(entry);
+    }
+    return this.total;
+  }
+
+  private take(entry: SessionEntry): void {
+    if (entry.parentId !== this.past.getLeafId()) this.past.moveTo(entry.parentId);
+    if (entry.type === "message" && isAssistant(entry.message)) this.request(entry.id, entry.message);
+    this.past.take(entry);
+    const own = entry.type === "custom" ? readOwnEntry(entry) : undefined;
+    if (own?.kind === "stats") this.summaries(own.data, Date.parse(entry.timestamp));
+  }
+
+  /** Each entry holds the totals at its time. */
+  private summaries(stats: StatsEntryData, at: number): void {
+    if (at < this.since) this.statsBefore = stats;
+    const tokensOf = (data: StatsEntryData) => data.totalInputTokens + data.totalOutputTokens;
+    const before = this.statsBefore;
+    this.total.summaries = {
+      count: stats.callCount - (before?.callCount ?? 0),
+      tokens: tokensOf(stats) - (before ? tokensOf(before) : 0),
+      cost: stats.totalCost - (before?.totalCost ?? 0),
+    };
+  }
+
+  private request(id: string, reply: AssistantMessage): void {
+    const counts = countsOf(reply);
+    const prompt = promptOf(counts);
+    if (prompt === 0) {
+      if (!isDropped(reply) && reply.timestamp >= this.since) this.total.unrecorded += 1;
+      return;
+    }
+    this.models.meet(reply, counts);
+    this.state.sync();
+    const model = modelOf(reply);
+    const { sent: before, compacted } = this.lastSent();
+    const follows = before !== undefined && before.model === model && !compacted;
+    const scale = this.models.scaleOf(model);
+    const { removed, ...now } = this.measure();
+    const growth = before ? now.estimate - before.estimate : 0;
+    const applied = follows
+      ? nearestOf(before.applied + growth - (prompt - before.prompt) / scale, [removed, before.applied, 0])
+      : this.presumed(removed, before);
+    const isSame = before?.applied === applied && before.recovered === now.recovered;
+    if (follows && isSame) this.models.learn(model, prompt - before.prompt, growth);
+    const window = this.options.windowOf(model);
+    const room = window === undefined ? Number.POSITIVE_INFINITY : Math.max(0, window - RESERVE_TOKENS - prompt);
+    const isAlive = follows && reply.timestamp - before.at <= this.lifetimeMs && this.models.readsCache(model);
+    const raw = rawCounterpart({
+      counts,
+      saved: Math.min((applied - now.recovered) * scale, room),
+      old: before ? Math.max(0, prompt - this.fresh(before.at) * scale) : 0,
+      cachedRaw: isAlive ? before.raw : undefined,
+      rewritten: before?.applied !== applied,
+      diverged: !isSame,
+    });
+    const asks = isRecovery(reply, (call) => this.state.isRecovery(call));
+    const rawTokens = asks && before ? before.raw : promptOf(raw.counts);
+    this.sentBy.set(id, { at: reply.timestamp, model, prompt, raw: rawTokens, ...now, applied });
+    if (reply.timestamp < this.since) return;
+    const recovered = now.recovered * scale;
+    const newlyRecovered = Math.max(0, now.recovered - (before?.recovered ?? 0)) * scale;
+    this.add(reply, {
+      counts,
+      raw: raw.counts,
+      rewrittenTokens: raw.rewrittenTokens,
+      asks,
+      applied,
+      recovered,
+      newlyRecovered,
+    });
+  }
+
+  private add(reply: AssistantMessage, request: Reckoned): void {
+    const { total } = this;
+    const { counts, raw, asks, applied, rewrittenTokens, recovered, newlyRecovered } = request;
+    const recorded = costRecorded(reply);
+    const prices = recorded > 0 ? this.pricesOf(modelOf(reply)) : undefined;
+    total.requests += 1;
+    total.sentTokens += promptOf(counts);
+    total.repliesCost += recorded;
+    if (applied > 0) total.condensedRequests += 1;
+    if (rewrittenTokens > 0) {
+      total.rewrites.count += 1;
+      total.rewrites.tokens += rewrittenTokens;
+      if (prices) total.rewrites.cost += rewriteCost(rewrittenTokens, counts, prices);
+    }
+    total.recoveries.tokens += recovered;
+    // It is written into the cache once and read from then on.
+    if (prices) {
+      total.recoveries.cost += (recovered * readPrice(ratesFor(prices, promptOf(counts)))) / 1_000_000;
+      total.recoveries.cost += rewriteCost(newlyRecovered, counts, prices);
+    }
+    if (asks) {
+      // A raw session has the output and does not ask.
+      total.recoveries.count += 1;
+      total.recoveries.tokens += promptOf(counts);
+      total.recoveries.cost += recorded;
+      return;
+    }
+    total.rawTokens += promptOf(raw);
+    total.rawCost += prices ? costOfOther(recorded, counts, raw, prices) : recorded;
+  }
+
+  /** Another model or a compaction: sizes say nothing, and what held before is taken to hold unless a flush has come. */
+  private presumed(removed: number, before: Sent | undefined): number {
+    return before?.applied === 0 && !this.hasFlushedSince(before) ? 0 : removed;
+  }
+
+  private hasFlushedSince({ at }: Sent): boolean {
+    return this.state.branch.entries.some(
+      (entry) =>
+        entry.type === "custom" && Date.parse(entry.timestamp) > at && readOwnEntry(entry)?.kind === "frontier",
+    );
+  }
+
+  /** The raw conversation, what a render keeps out of it, and what was asked back of that. Estimated tokens. */
+  private measure(): { estimate: number; recovered: number; removed: number } {
+    const messages = this.state.messages();
+    const known = this.conversation;
+    const goesOn =
+      messages.length >= known.messages.length && messages[known.messages.length - 1] === known.messages.at(-1);
+    const start = goesOn && known.messages.length > 0 ? known.messages.length : 0;
+    let { estimate, recovered } = start > 0 ? known : { estimate: 0, recovered: 0 };
+    if (start === 0) this.pairing = new CallPairing();
+    for (let i = start; i < messages.length; i++) {
+      const message = messages[i];
+      if (!message) continue;
+      const tokens = this.book.of(message);
+      estimate += tokens;
+      if (isAssistant(message)) this.pairing.open(message);
+      if (this.isRecovered(message)) recovered += tokens;
+    }
+    this.conversation = { messages, estimate, recovered };
+    const plan = this.state.plan(this.options.config());
+    if (this.kept?.plan !== plan || start === 0) {
+      const sent = plan.isEmpty && plan.chains.length === 0 ? messages : this.memo.render([...messages], plan);
+      this.kept = { plan, tokens: Math.max(0, estimate - this.book.sum(sent)) };
+    }
+    return { estimate, recovered, removed: this.kept.tokens };
+  }
+
+  private isRecovered(message: AgentMessage): boolean {
+    if (isAssistant(message)) return isRecovery(message, (call) => this.state.isRecovery(call));
+    if (!isToolResult(message)) return false;
+    const call = this.pairing.take(message.toolCallId);
+    return call !== undefined && this.state.isRecovery({ toolName: call.name, args: call.arguments });
+  }
+
+  /** Estimated tokens behind the reply of that time, itself included, as they stand. */
+  private fresh(at: number): number {
+    const { messages } = this.conversation;
+    let tokens = 0;
+    for (let i = messages.length - 1; i >= 0; i--) {
+      const message = messages[i];
+      if (!message || message.timestamp < at) break;
+      tokens += this.book.of(message);
+    }
+    return tokens;
+  }
+
+  /** The request before on the branch, and whether the host has compacted since. */
+  private lastSent(): { sent: Sent | undefined; compacted: boolean } {
+    const { entries } = this.state.branch;
+    let compacted = false;
+    for (let i = entries.length - 1; i >= 0; i--) {
+      const entry = entries[i];
+      if (entry?.type === "compaction") compacted = true;
+      const sent = this.sentBy.get(entry?.id ?? "");
+      if (sent) return { sent, compacted };
+    }
+    return { sent: undefined, compacted };
+  }
+
+  private pricesOf(model: string): ModelCost | undefined {
+    return this.options.costOfModel(model) ?? this.models.ratesOf(model);
+  }
+
+  private get lifetimeMs(): number {
+    return this.options.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
+  }
+
+  private get since(): number {
+    return this.options.since ?? Number.NEGATIVE_INFINITY;
+  }
+}
+
+/** A reply that does nothing but ask for output that was condensed. */
+function isRecovery(
+  reply: AssistantMessage,
+  isRecoveryCall: (call: { toolName: string; args: Record<string, unknown> }) => boolean,
+): boolean {
+  const calls = toolCallsOf(reply);
+  return calls.length > 0 && calls.every((call) => isRecoveryCall({ toolName: call.name, args: call.arguments }));
+}
+
+function costRecorded({ usage }: AssistantMessage): number {
+  const total = usage?.cost?.total;
+  return typeof total === "number" && Number.isFinite(total) && total > 0 ? total : 0;
+}

@@ -1,0 +1,125 @@
+/** What the conversation takes in a request, as it stands and as it is sent: the figures that every screen shows. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import { isAssistant, isToolResult, resultKeysIn, textOf } from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
+import { contentTokens, estimateMessageTokens } from "../transcript/tokens.js";
+
+/** A size without and with condensing. */
+export interface Sizes {
+  before: number;
+  after: number;
+}
+
+/** Tokens of messages, each estimated once for as long as its content is the same object. */
+export class TokenBook {
+  private readonly known = new WeakMap<object, number>();
+
+  of(message: AgentMessage): number {
+    const key = "content" in message && typeof message.content === "object" ? message.content : message;
+    const known = this.known.get(key);
+    if (known !== undefined) return known;
+    const tokens = estimateMessageTokens(message);
+    this.known.set(key, tokens);
+    return tokens;
+  }
+
+  sum(messages: readonly AgentMessage[]): number {
+    let tokens = 0;
+    for (const message of messages) tokens += this.of(message);
+    return tokens;
+  }
+}
+
+/** The conversation in both forms, estimated tokens. */
+export interface ContextSizes {
+  /** All of it. */
+  whole: Sizes;
+  /** What is rendered otherwise than it stands; saves as much as `whole`. */
+  condensed: Sizes;
+}
+
+/** @param raw the messages of the branch @param sent the same as a request carries them, unchanged ones the same objects */
+export function contextSizes(
+  raw: readonly AgentMessage[],
+  sent: readonly AgentMessage[],
+  book: TokenBook,
+): ContextSizes {
+  const before = book.sum(raw);
+  if (raw === sent) return { whole: { before, after: before }, condensed: { before: 0, after: 0 } };
+  const contents = new Set(sent.map(contentOf));
+  let same = 0;
+  for (const message of raw) if (contents.has(contentOf(message))) same += book.of(message);
+  const after = book.sum(sent);
+  return { whole: { before, after }, condensed: { before: before - same, after: after - same } };
+}
+
+/** The sizes while nothing is condensed: the pruner is off. */
+export function rawSizes({ whole: { before } }: ContextSizes): ContextSizes {
+  return { whole: { before, after: before }, condensed: { before: 0, after: 0 } };
+}
+
+/** Texts are told from each other by their message. */
+function contentOf(message: AgentMessage): unknown {
+  return "content" in message && typeof message.content === "object" ? message.content : message;
+}
+
+/** Tokens of each call with its result, by occurrence key, and of each chain as a whole, by block. */
+export interface CallSizes {
+  calls: ReadonlyMap<string, Sizes>;
+  chains: ReadonlyMap<string, Sizes>;
+}
+
+/** A chain whose message may stand in the render. */
+export interface ChainSpan {
+  blockId: string;
+  /** Timestamps of its first and its last message, ms. */
+  from: number;
+  to: number;
+}
+
+/** What becomes of each call and chain, in the same tokens as `contextSizes`. */
+export function callSizes(
+  raw: readonly AgentMessage[],
+  sent: readonly AgentMessage[],
+  spans: readonly ChainSpan[],
+  book: TokenBook,
+): CallSizes {
+  const before = tokensByCall(raw);
+  const after = tokensByCall(sent);
+  const calls = new Map([...before].map(([key, tokens]) => [key, { before: tokens, after: after.get(key) ?? 0 }]));
+  const chains = new Map<string, Sizes>();
+  const standing = new Map(sent.flatMap((message) => [[chainIdOf(message), message] as const]));
+  for (const { blockId, from, to } of spans) {
+    const body = standing.get(blockId);
+    if (!body) continue;
+    const isInside = ({ timestamp }: AgentMessage) => timestamp >= from && timestamp <= to;
+    const stays = (message: AgentMessage) => message !== body && isInside(message);
+    chains.set(blockId, {
+      before: book.sum(raw.filter(isInside)),
+      after: book.sum(sent.filter(stays)) + book.of(body),
+    });
+  }
+  return { calls, chains };
+}
+
+function chainIdOf(message: AgentMessage): string | undefined {
+  if (message.role !== "user") return undefined;
+  return /^<compressed-chain id="(b\d+)"/.exec(textOf(message.content))?.[1];
+}
+
+/** A result counts with the block that asked for it. */
+function tokensByCall(messages: readonly AgentMessage[]): Map<string, number> {
+  const tokens = new Map<string, number>();
+  const pairing = new CallPairing();
+  const keyOf = resultKeysIn(messages);
+  for (const message of messages) {
+    if (isAssistant(message)) pairing.open(message);
+    if (!isToolResult(message)) continue;
+    const call = pairing.take(message.toolCallId);
+    const size = estimateMessageTokens(message) + (call ? contentTokens([call]) : 0);
+    tokens.set(keyOf(message), size);
+    // Records of earlier releases are keyed by the bare id.
+    tokens.set(String(message.toolCallId), size);
+  }
+  return tokens;
+}
