@@ -5,6 +5,7 @@ import { finishedCall } from "../test/support/calls.js";
 import { EntryTree } from "../test/support/simulated-session.js";
 import { DEFAULT_CONFIG } from "./config.js";
 import {
+  addReports,
   batchesToSummarize,
   commitFlush,
   emptyReport,
@@ -919,4 +920,19 @@ test("all summaries are asked for at once, oldest first; their queue says how ma
     "about c2",
     "about c3",
   ]);
+});
+
+test("two flushes one after the other are told as one, and as cancelled where either was", () => {
+  const one = { ...emptyReport(), condensed: 2, chains: 1, rawChars: 900, keptChars: 100 };
+  const other = { ...emptyReport(), condensed: 1, failed: 3, rawChars: 50, keptChars: 20 };
+  expect(addReports(one, other)).toEqual({
+    ...emptyReport(),
+    condensed: 3,
+    chains: 1,
+    failed: 3,
+    rawChars: 950,
+    keptChars: 120,
+  });
+  expect(addReports({ ...one, cancelled: true }, other).cancelled).toBe(true);
+  expect(addReports(one, { ...other, cancelled: true }).cancelled).toBe(true);
 });

@@ -11,6 +11,7 @@ import {
   PRICE_PROFILES,
   ratesFor,
   readPrice,
+  scaleRates,
   writePrice,
 } from "./prices.js";
 
@@ -25,6 +26,19 @@ function flushPays(forecast: FlushForecast): boolean {
 }
 
 describe("the cost of a request", () => {
+  test("is that of the tier which the whole prompt reaches, be it read, written or neither", () => {
+    const dear = { input: 10, output: 50, cacheRead: 1, cacheWrite: 12.5, inputTokensAbove: 200_000 };
+    const tiered: ModelCost = { ...MODEL, tiers: [dear] };
+    // 100,000 × 1 + 80,000 × 12.5 + 30,000 × 10 = 1,400,000, by a million
+    expect(costOf({ read: 100_000, write: 80_000, input: 30_000, output: 0 }, tiered)).toBeCloseTo(1.4, 10);
+    // 100,000 × 0.5 + 80,000 × 6.25 + 20,000 × 5 = 650,000
+    expect(costOf({ read: 100_000, write: 80_000, input: 20_000, output: 0 }, tiered)).toBeCloseTo(0.65, 10);
+  });
+
+  test("grows with every price", () => {
+    expect(scaleRates(MODEL, 2)).toEqual({ input: 10, output: 50, cacheRead: 1, cacheWrite: 12.5 });
+  });
+
   test("adds up its four parts", () => {
     // 100,000 × 0.5 + 2,000 × 6.25 + 10 × 5 + 400 × 25 = 72,550, by a million
     expect(costOf({ read: 100_000, write: 2_000, input: 10, output: 400 }, MODEL)).toBeCloseTo(0.07255, 10);
