@@ -40,6 +40,7 @@ describe("the shipped table", () => {
       protectedPaths: ["**/skills/**/*.md"],
       condenseArgs: { enabled: true, minStringChars: 400 },
       purgeErrors: { enabled: true, cooldownTurns: 2, minArgChars: 500 },
+      workingSet: 24,
       recoveryGraceTurns: 3,
       turnProtection: { enabled: false, turns: 4 },
       protectTags: false,

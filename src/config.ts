@@ -159,6 +159,14 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, 
       "Shortest argument of failed calls",
       "Characters from which a string in the arguments of a failed call is replaced.",
     ),
+    workingSet: {
+      ...optionalInteger(
+        { min: 1, max: 1_000, off: "Off", presets: [8, 24, 64] },
+        "Working set",
+        "Requests for which results and arguments about an edited file stay after its last use; other results stay an eighth as long.",
+      ),
+      default: 24,
+    },
     recoveryGraceTurns: integer(
       3,
       { max: 1_000, presets: [1, 3, 10] },

@@ -296,7 +296,7 @@ describe("pruneOn", () => {
   });
 
   test("every-turn condenses what has been answered in the midst of a run", async () => {
-    const session = sessionWith({ ...DIGEST, pruneOn: "every-turn" });
+    const session = sessionWith({ ...DIGEST, pruneOn: "every-turn", workingSet: null });
     await session.play(run(1, ["c1", "c2"]).slice(0, -1));
     expect(await resultsSent(session)).toEqual(["[t1 condensed:", "line of"]);
   });

@@ -4,10 +4,11 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { type InUse, NOTHING_IN_USE, roomFor } from "./capture/in-use.js";
 import { createProtection, type Protection, protectedTurnsOf } from "./capture/protection.js";
 import { flushMark } from "./capture/triggers.js";
-import { BudgetWatch } from "./cost/budget-watch.js";
-import { type CondensingDecision, settingsFor } from "./cost/decision.js";
+import { BudgetWatch, tokensToFree } from "./cost/budget-watch.js";
+import { type CondensingDecision, isUnderPressure, settingsFor } from "./cost/decision.js";
 import type { Environment, Moment } from "./engine/environment.js";
 import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
 import { type CondensingQuestion, PromptCache } from "./engine/prompt-cache.js";
@@ -18,8 +19,8 @@ import { addReports, batchesToSummarize, emptyReport, type FlushReport } from ".
 import { pruneMessages } from "./pruner.js";
 import type { RenderPlan } from "./render/plan.js";
 import { usageAsSent } from "./render/usage.js";
-import { isAnswer, isAssistant } from "./transcript/messages.js";
-import { fitsWindow } from "./transcript/tokens.js";
+import { contentChars, isAnswer, isAssistant } from "./transcript/messages.js";
+import { charsOfTokens, fitsWindow, jsonSize } from "./transcript/tokens.js";
 import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig } from "./types.js";
 
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
@@ -41,7 +42,7 @@ export interface CompactionLists {
 /** What a flush is asked for, beside the settings. */
 export type FlushWork = Pick<
   FlushRequest,
-  "pending" | "messages" | "compactAll" | "mustFree" | "decision" | "onProgress"
+  "pending" | "messages" | "inUse" | "compactAll" | "mustFree" | "decision" | "onProgress"
 >;
 
 /** One session. Nothing here catches errors but those of flushes that nobody waits for. */
@@ -146,7 +147,9 @@ export class SessionEngine {
     }
     this.forgive(moment);
     this.state.sync();
-    const report = await this.flush(moment, { ...this.workIn(moment, this.state.messages()), ...options });
+    // Who asks for it wants all of it condensed.
+    const work = this.workIn(moment, this.state.messages(), undefined, Number.POSITIVE_INFINITY);
+    const report = await this.flush(moment, { ...work, ...options });
     return addReports(before, report);
   }
 
@@ -180,12 +183,28 @@ export class SessionEngine {
     this.flushes.close();
   }
 
-  /** What a flush would work on now. @param whole the conversation to its end, where `messages` stop before it */
-  workIn(moment: Moment, messages: readonly AgentMessage[], whole = messages): FlushWork {
+  /**
+   * What a flush would work on now.
+   * @param whole the conversation to its end, where `messages` stop before it
+   * @param mustFree tokens that the flush has to free, be it of what is in use
+   */
+  workIn(moment: Moment, messages: readonly AgentMessage[], whole = messages, mustFree = 0): FlushWork {
     const { batchingMode } = this.settings;
     const protectedTurns = protectedTurnsOf(this.settings);
-    const options = { batchingMode, protectedTurns, whole, isProtected: this.protection(moment) };
-    return { messages, pending: this.state.pending(messages, options) };
+    const options = { batchingMode, protectedTurns, isProtected: this.protection(moment) };
+    const inUse = this.inUse(moment, whole);
+    const pending = this.state.pending(messages, { ...options, inUse });
+    const missing = mustFree <= 0 || inUse.size === 0 ? 0 : charsOfTokens(mustFree) - charsToFree(pending);
+    if (missing <= 0) return { messages, pending, inUse };
+    const room = [...inUse.values()].reduce((sum, chars) => sum + chars, -missing);
+    const left = this.inUse(moment, whole, room);
+    return { messages, pending: this.state.pending(messages, { ...options, inUse: left }), inUse: left };
+  }
+
+  /** @param maxChars room for it */
+  private inUse({ model }: Moment, messages: readonly AgentMessage[], maxChars = roomFor(model?.contextWindow)): InUse {
+    const requests = this.settings.workingSet;
+    return requests === null ? NOTHING_IN_USE : this.state.inUse(messages, { requests, maxChars });
   }
 
   /** What is protected now. Compiled once for each state of the settings, since every request asks. */
@@ -260,10 +279,11 @@ export class SessionEngine {
     if (config.pruneOn === "on-demand" || config.batchingMode === "agent-message") return;
     const summarizer = moment.summarizer(config);
     if (summarizer.kind !== "model") return;
-    const options = { batchingMode: config.batchingMode, isProtected: this.protection(moment), unseenToo: true };
+    const inUse = this.inUse(moment, messages);
+    const options = { batchingMode: config.batchingMode, isProtected: this.protection(moment), unseenToo: true, inUse };
     const pending = this.state.pending(messages, options);
     if (config.pruneOn === "cache-aware") {
-      const question = this.condensingQuestion(moment, [...messages], pending, this.usage(moment, messages));
+      const question = this.condensingQuestion(moment, [...messages], { pending, inUse }, this.usage(moment, messages));
       if (question.unpaid.length === 0 || !this.cache.summariesPay(question)) return;
     }
     this.flushes.prefetch({ pending, summarizer, config });
@@ -283,7 +303,8 @@ export class SessionEngine {
   private flushForBudget(moment: Moment, messages: readonly AgentMessage[]): void {
     this.budgetIsOpen = this.flushes.running;
     if (this.budgetIsOpen) return;
-    const work = this.workIn(moment, this.ownMessages(messages), messages);
+    const mustFree = tokensToFree(this.usage(moment, messages), this.settings);
+    const work = this.workIn(moment, this.ownMessages(messages), messages, mustFree);
     const pending = work.pending.filter((batch) => !batch.held);
     if (pending.length === 0) {
       const text = "pruner: context budget reached, but nothing that is finished is left to condense";
@@ -320,9 +341,10 @@ export class SessionEngine {
     if (!mark || mark.timestamp === this.flushedMark || this.flushes.running) return;
     this.flushedMark = mark.timestamp;
     const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
-    const work = this.workIn(moment, this.ownMessages(upToMark), messages);
-    if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     const { mustFree } = this;
+    const tokens = mustFree ? tokensToFree(this.usage(moment, messages), this.settings) : 0;
+    const work = this.workIn(moment, this.ownMessages(upToMark), messages, tokens);
+    if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     this.mustFree = false;
     const done = this.flush(moment, { ...work, mustFree });
     if (isDigest) return void (await done);
@@ -340,9 +362,10 @@ export class SessionEngine {
     usage: ContextUsage | undefined,
   ): Promise<void> {
     if (this.flushes.running) return;
-    const work = this.workIn(moment, this.ownMessages(messages), messages);
     const config = this.settings;
-    const question = this.condensingQuestion(moment, messages, work.pending, usage);
+    const mustFree = isUnderPressure(usage) ? tokensToFree(usage, config) : 0;
+    const work = this.workIn(moment, this.ownMessages(messages), messages, mustFree);
+    const question = this.condensingQuestion(moment, messages, work, usage);
     const decision = this.cache.decide({ ...question, messages: work.messages });
     if (!decision?.flush) return;
     const { reason, savings, price, chains } = decision;
@@ -356,13 +379,14 @@ export class SessionEngine {
   private condensingQuestion(
     moment: Moment,
     messages: AgentMessage[],
-    pending: readonly CapturedBatch[],
+    { pending, inUse }: Pick<FlushWork, "pending" | "inUse">,
     usage: ContextUsage | undefined,
   ): CondensingQuestion {
     const config = this.settings;
     return {
       messages,
       pending,
+      inUse,
       unpaid: this.flushes.unasked(pending),
       isProtected: this.protection(moment),
       render: () => this.renderRequest(messages),
@@ -416,7 +440,7 @@ export class SessionEngine {
     if (this.flushes.running || this.flushes.isClosed) return;
     const chainCompression = { ...this.settings.chainCompression, rollingWindow: 0 };
     await this.flushes.start({
-      ...this.workIn(moment, messages),
+      ...this.workIn(moment, messages, messages, Number.POSITIVE_INFINITY),
       summarizer: { kind: "digest" },
       config: { ...this.settings, chainCompression },
       isProtected: this.protection(moment),
@@ -463,6 +487,12 @@ export class SessionEngine {
       this.environment.tell({ text, type: "warning", once: true });
     }
   }
+}
+
+/** Characters that a flush of `pending` takes out of the context at most. */
+function charsToFree(pending: readonly CapturedBatch[]): number {
+  const calls = pending.flatMap(({ held, toolCalls }) => (held ? [] : toolCalls));
+  return calls.reduce((sum, { content, args }) => sum + contentChars(content) + jsonSize(args), 0);
 }
 
 /** Timestamp (ms) of the last finished reply. */

@@ -2,6 +2,7 @@
 import { afterAll, beforeEach, describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
+import { NOTHING_IN_USE } from "../src/capture/in-use.js";
 import { statusOf } from "../src/commands/status.js";
 import { PRICE_PROFILES } from "../src/cost/prices.js";
 import { SYSTEM_CLOCK } from "../src/engine/environment.js";
@@ -183,7 +184,17 @@ function asking(played: SimulatedSession) {
     state.sync();
     const messages = state.messages();
     const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
-    const question = { messages, pending, unpaid: [], isProtected, render: () => messages, usage: undefined, model };
+    const inUse = NOTHING_IN_USE;
+    const question = {
+      messages,
+      pending,
+      inUse,
+      unpaid: [],
+      isProtected,
+      render: () => messages,
+      usage: undefined,
+      model,
+    };
     return cache.decide({ ...question, summarizer: { kind: "digest" }, config: played.pruner.settings });
   };
   return { cache, ask, model };

@@ -305,6 +305,8 @@ const EFFECTS: Record<SettingKey, () => Promise<[unknown, unknown]>> = {
     twice(FAILED, { ...APART, purgeErrors: { cooldownTurns: 1 } }, { ...APART, purgeErrors: { cooldownTurns: 50 } }),
   "purgeErrors.minArgChars": () =>
     twice(FAILED, { ...APART, purgeErrors: { minArgChars: 500 } }, { ...APART, purgeErrors: { minArgChars: 5_000 } }),
+  workingSet: () =>
+    twice(OPEN_RUN, { pruneOn: "every-turn", workingSet: null }, { pruneOn: "every-turn", workingSet: 24 }),
   recoveryGraceTurns: () => {
     const asked = turn({ name: "context_tree_query", args: { toolCallIds: "t1" } });
     const messages = [...chains(1), user("again"), ...asked, closing(), ...chains(2)];

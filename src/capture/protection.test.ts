@@ -167,7 +167,7 @@ describe("arguments", () => {
   });
 
   test.each([
-    [{ command: "cat AGENTS.md" }],
+    [{ command: "rm AGENTS.md" }],
     [{ content: "AGENTS.md" }],
     [{ path: 5, file: null, paths: [undefined] }],
     [{}],

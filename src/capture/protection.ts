@@ -3,29 +3,7 @@ import { homedir } from "node:os";
 import { posix } from "node:path";
 import picomatch from "picomatch";
 import type { ContextPruneConfig } from "../types.js";
-
-/** A longer text is no path, and matching it would only cost time. */
-const MAX_PATH_CHARS = 4096;
-
-/** Arguments are searched this deep; tools that take several files at once nest them two or three levels down. */
-const MAX_DEPTH = 6;
-
-/** Names of arguments that hold a path or a list of paths, in lower case without separators. */
-const PATH_ARGUMENTS: ReadonlySet<string> = new Set([
-  "path",
-  "paths",
-  "file",
-  "files",
-  "filename",
-  "filenames",
-  "filepath",
-  "filepaths",
-  "fullpath",
-  "absolutepath",
-  "relativepath",
-  "targetfile",
-  "uri",
-]);
+import { escapeGlob, isAbsolute, locate, type NamedPath, type PathBase, pathsIn, slashes } from "./paths.js";
 
 /** The part of a tool call that protection is decided from. */
 export interface ProtectableCall {
@@ -46,14 +24,6 @@ export interface ProtectionOptions {
   cwd: string;
   /** What `~` stands for; the user's home folder by default. */
   home?: string;
-}
-
-/** A path that a call names, in every form that a pattern may be written for. */
-interface NamedPath {
-  absolute: string;
-  /** Relative to the working folder, or the absolute path where it lies outside of it. */
-  relative: string;
-  basename: string;
 }
 
 type Matcher = (path: NamedPath) => boolean;
@@ -94,21 +64,16 @@ export function createProtection(options: ProtectionOptions): Protection {
   return ({ toolName, args }) => {
     if (tools.has(toolName)) return true;
     if (kept.length === 0) return false;
-    for (const spelling of pathsIn(args, false, 0)) if (matches(spelling)) return true;
+    for (const spelling of pathsIn(args)) if (matches(spelling)) return true;
     return false;
   };
 }
 
-interface Base {
-  cwd: string;
-  home: string;
-}
-
-function compileAll(patterns: readonly string[], base: Base): Matcher[] {
+function compileAll(patterns: readonly string[], base: PathBase): Matcher[] {
   return patterns.flatMap((pattern) => compile(pattern, base) ?? []);
 }
 
-function compile(pattern: string, { cwd, home }: Base): Matcher | undefined {
+function compile(pattern: string, { cwd, home }: PathBase): Matcher | undefined {
   let text = withSlashes(pattern.trim()).normalize("NFC");
   if (text.endsWith("/")) text += "**";
   if (/^\.\.?\//.test(text)) text = posix.normalize(`${escapeGlob(cwd)}/${text}`);
@@ -135,62 +100,6 @@ function parse(glob: string): ((text: string) => boolean) | undefined {
   } catch {
     return undefined;
   }
-}
-
-function locate(spelling: string, { cwd, home }: Base): NamedPath | undefined {
-  if (spelling.length > MAX_PATH_CHARS) return undefined;
-  let path = spelling
-    .trim()
-    .replace(/^@/, "")
-    .replace(/[\u00A0\u2000-\u200A\u202F\u205F\u3000]/g, " ");
-  if (/^file:/i.test(path)) path = fromFileUrl(path);
-  else if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path)) return undefined;
-  path = slashes(path).normalize("NFC");
-  if (path === "") return undefined;
-  if (path === "~" || path.startsWith("~/")) path = home + path.slice(1);
-  if (!isAbsolute(path)) path = `${cwd}/${path}`;
-  const absolute = withoutEndSlash(posix.normalize(path));
-  const root = withoutEndSlash(posix.normalize(cwd));
-  const relative = absolute.startsWith(`${root}/`) ? absolute.slice(root.length + 1) : absolute;
-  return { absolute, relative, basename: posix.basename(absolute) };
-}
-
-function fromFileUrl(url: string): string {
-  try {
-    // Windows writes `file:///C:/…`, whose path part begins with a slash that is no part of the path.
-    return decodeURIComponent(new URL(url).pathname).replace(/^\/(?=[a-z]:)/i, "");
-  } catch {
-    return url.replace(/^file:(\/\/)?/i, "");
-  }
-}
-
-/** Every text among the arguments that stands where a path is expected, and every `file:` URL. */
-function* pathsIn(value: unknown, isPath: boolean, depth: number): Generator<string> {
-  if (typeof value === "string") {
-    if (isPath || /^@?file:/i.test(value)) yield value;
-  } else if (Array.isArray(value)) {
-    if (depth < MAX_DEPTH) for (const element of value) yield* pathsIn(element, isPath, depth + 1);
-  } else if (typeof value === "object" && value !== null && depth < MAX_DEPTH) {
-    for (const [key, field] of Object.entries(value)) {
-      yield* pathsIn(field, PATH_ARGUMENTS.has(key.toLowerCase().replace(/[_-]/g, "")), depth + 1);
-    }
-  }
-}
-
-function isAbsolute(path: string): boolean {
-  return path.startsWith("/") || /^[a-z]:\//i.test(path);
-}
-
-function slashes(path: string): string {
-  return path.replaceAll("\\", "/");
-}
-
-function withoutEndSlash(path: string): string {
-  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
-}
-
-function escapeGlob(path: string): string {
-  return path.replace(/[*?[\]{}()!+@|$^]/g, "\\$&");
 }
 
 /** User turns at the end that are left alone; 0 where that is off. */

@@ -5,7 +5,14 @@ import { usageFraction } from "../budget.js";
 import { isAnswer } from "../transcript/messages.js";
 import type { CapturedBatch, ChainRange, ContextPruneConfig } from "../types.js";
 import { type ForecastConfig, forecastChains, forecastStubs, joinForecasts, type RewriteForecast } from "./forecast.js";
-import { decideFlush, expectedReads, type FlushDecision, type Rates, type SessionProgress } from "./prices.js";
+import {
+  decideFlush,
+  expectedReads,
+  type FlushDecision,
+  PRESSURE_SHARE,
+  type Rates,
+  type SessionProgress,
+} from "./prices.js";
 
 /** What a flush would work on. */
 export interface CondensingChoice {
@@ -43,6 +50,11 @@ export function decideCondensing(
   const together = decide(joinForecasts(stubs, forecastChains(rendered, ranges, config)), situation);
   const chainsPay = together.flush && together.savings - together.price > alone.savings - alone.price;
   return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
+}
+
+/** So much of the window is in use that a flush is made whatever it costs. */
+export function isUnderPressure(usage: ContextUsage | undefined): boolean {
+  return (usageFraction(usage) ?? 0) >= PRESSURE_SHARE;
 }
 
 /** Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already. */

@@ -1,5 +1,6 @@
 /** Runs the flushes of one session, one at a time, beside the agent, and has summaries made ahead of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { InUse } from "../capture/in-use.js";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { describeCall } from "../digest/describe.js";
 import {
@@ -36,6 +37,8 @@ export interface FlushRequest {
   pending: readonly CapturedBatch[];
   /** The conversation that `pending` is from. */
   messages: readonly AgentMessage[];
+  /** Results that are still at work: no chain that holds one is compressed. */
+  inUse: InUse;
   summarizer: Summarizer;
   config: ContextPruneConfig;
   isProtected: Protection;
@@ -171,6 +174,7 @@ export class FlushRunner {
         isProtected,
         detected: this.state.chainsOf(messages, isProtected),
         all: compactAll,
+        inUse: request.inUse,
         protectedTurns: protectedTurnsOf(config),
         fuse: model && ((summaries) => this.fuse(summaries, model, config)),
       },

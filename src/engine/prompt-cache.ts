@@ -1,6 +1,7 @@
 /** What is known of the provider's prompt cache, and the decisions that rest on it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import type { InUse } from "../capture/in-use.js";
 import type { Protection } from "../capture/protection.js";
 import { CacheBreakpoints } from "../cost/breakpoints.js";
 import {
@@ -25,6 +26,8 @@ import type { SessionState } from "./session-state.js";
 export interface CondensingQuestion {
   messages: readonly AgentMessage[];
   pending: readonly CapturedBatch[];
+  /** Results that are still at work; those of `pending` are marked as held. */
+  inUse: InUse;
   /** Of `pending`, what a summariser would still have to be paid for. */
   unpaid: readonly CapturedBatch[];
   isProtected: Protection;
@@ -67,10 +70,11 @@ export class PromptCache {
 
   /** Decides on a flush before a request leaves; `undefined` where there is nothing to decide. */
   decide(question: CondensingQuestion): CondensingDecision | undefined {
-    const { messages, isProtected, pending, config } = question;
+    const { messages, isProtected, inUse, config } = question;
+    const pending = question.pending.filter(({ held }) => !held);
     const { indexer } = this.state;
     const detected = this.state.chainsOf(messages, isProtected);
-    const ranges = compressibleRanges({ messages, isProtected, detected, config, indexer });
+    const ranges = compressibleRanges({ messages, isProtected, detected, inUse, config, indexer });
     const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
