@@ -142,7 +142,7 @@ class Facts {
       if (!state) continue;
       const isRecent = this.run - state.run <= RUNS;
       const isLong = this.failed.has(file) || (isRecent && state.isEdited);
-      const isShort = isRecent && this.requests - state.request < short;
+      const isShort = state.run === this.run && this.requests - state.request < short;
       for (const item of state.items) {
         if (item.isReplaced) continue;
         if (isLong || isShort || (isRecent && wasReadBefore(item, state.items, isCondensed))) found.add(item);
