@@ -4,7 +4,7 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { type InUse, NOTHING_IN_USE, roomFor } from "./capture/in-use.js";
+import { type InUse, roomFor } from "./capture/in-use.js";
 import { createProtection, type Protection, protectedTurnsOf } from "./capture/protection.js";
 import { flushMark } from "./capture/triggers.js";
 import { BudgetWatch, tokensToFree } from "./cost/budget-watch.js";
@@ -204,7 +204,7 @@ export class SessionEngine {
   /** @param maxChars room for it */
   private inUse({ model }: Moment, messages: readonly AgentMessage[], maxChars = roomFor(model?.contextWindow)): InUse {
     const requests = this.settings.workingSet;
-    return requests === null ? NOTHING_IN_USE : this.state.inUse(messages, { requests, maxChars });
+    return this.state.inUse(messages, requests === null ? { requests: 0, maxChars: 0 } : { requests, maxChars });
   }
 
   /** What is protected now. Compiled once for each state of the settings, since every request asks. */

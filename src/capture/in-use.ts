@@ -48,6 +48,15 @@ export interface InUseQuestion {
   isCondensed(key: string): boolean;
 }
 
+/**
+ * Chance that a call is quoted again whose file was touched last so many requests ago: of 12 recorded sessions 38% at 1,
+ * 20% at 8, 10% at 24, 7% at 64; about the same whether the file has been edited or only read. A result that names no file
+ * is wanted less.
+ */
+function chanceAfter(requests: number, hasFile: boolean): number {
+  return (hasFile ? 0.4 : 0.25) / (1 + requests / 8);
+}
+
 /** A result, with the arguments of its call. */
 interface Item {
   key: string;
@@ -80,12 +89,18 @@ export class WorkingSet {
     this.facts.take(messages);
     return capped(this.facts.inUse(question), question.maxChars);
   }
+
+  /** Chance (0 to 1) that a call is quoted again, by what was asked about last. */
+  chanceOf(key: string): number {
+    return this.facts?.chanceOf(key) ?? 0;
+  }
 }
 
 /** What a conversation so far says about files. */
 class Facts {
   private readonly files = new Map<string, FileState>();
   private readonly items: Item[] = [];
+  private readonly byKey = new Map<string, Item>();
   /** Files as they were touched, oldest first. */
   private readonly touches: { file: string; request: number }[] = [];
   /** Files on which an edit has failed in the open run. */
@@ -151,6 +166,14 @@ class Facts {
     return [...found].filter(({ key }) => !isCondensed(key));
   }
 
+  chanceOf(key: string): number {
+    const item = this.byKey.get(key);
+    // Whoever wants what was replaced finds the newer content.
+    if (!item || item.isReplaced) return 0;
+    const touched = item.access.files.map((file) => this.files.get(file)?.request ?? 0);
+    return chanceAfter(this.requests - Math.max(item.request, ...touched), touched.length > 0);
+  }
+
   private add(call: ToolCall, result: ToolResultMessage): void {
     const { requests: request, run } = this;
     const access = fileAccess(call, { cwd: this.cwd, home: this.home });
@@ -158,6 +181,7 @@ class Facts {
     const key = occurrenceKey(result.toolCallId, result.timestamp);
     const item: Item = { key, chars, request, run, access, isReplaced: false };
     this.items.push(item);
+    this.byKey.set(key, item);
     const isChange = access.kind === "edit" || access.kind === "write";
     for (const file of access.files) {
       const state = this.files.get(file) ?? { items: [], isEdited: false, request, run };

@@ -10,6 +10,7 @@ import {
   expectedReads,
   type FlushDecision,
   PRESSURE_SHARE,
+  priceOfAsking,
   type Rates,
   type SessionProgress,
 } from "./prices.js";
@@ -71,13 +72,14 @@ export function settingsFor({ chains }: CondensingDecision, config: ContextPrune
 }
 
 function decide(
-  { clearedTokens, keptTokens, carriedTokens, isLate }: RewriteForecast,
+  { clearedTokens, keptTokens, carriedTokens, isLate, recovery }: RewriteForecast,
   { progress, prices, summarizerCost, cacheIsCold, usage }: CondensingSituation,
 ): FlushDecision {
   const reads = expectedReads(progress, prices);
+  const recoveryCost = recovery ? priceOfAsking(recovery, (usage?.tokens ?? 0) - clearedTokens, prices) : 0;
   const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
   return decideFlush(
-    { ...rewrite, expectedRequests: reads, prices, summarizerCost, cacheIsCold },
+    { ...rewrite, expectedRequests: reads, prices, summarizerCost, recoveryCost, cacheIsCold },
     usageFraction(usage) ?? undefined,
   );
 }

@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureOversized, captureUnindexedBatches } from "../batch-capture.js";
-import { type InUse, type InUseQuestion, NOTHING_IN_USE, WorkingSet } from "../capture/in-use.js";
+import { type InUse, type InUseQuestion, WorkingSet } from "../capture/in-use.js";
 import type { Protection } from "../capture/protection.js";
 import { ChainScan } from "../chains/scan.js";
 import { ToolCallIndexer } from "../indexer.js";
@@ -134,9 +134,13 @@ export class SessionState {
 
   /** What is still at work before the request that follows `messages`. */
   inUse(messages: readonly AgentMessage[], question: Pick<InUseQuestion, "requests" | "maxChars">): InUse {
-    if (question.maxChars <= 0) return NOTHING_IN_USE;
     const isCondensed = (key: string) => this.indexer.isSummarized(key);
     return this.workingSet.of(messages, { ...question, cwd: this.reader.getCwd(), isCondensed });
+  }
+
+  /** Chance (0 to 1) that a call of the conversation last asked about is quoted again. */
+  chanceOfUse(key: string): number {
+    return this.workingSet.chanceOf(key);
   }
 
   /** What a flush could take of `messages` now. */
