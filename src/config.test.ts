@@ -29,7 +29,7 @@ describe("the shipped table", () => {
       pruneOn: "cache-aware",
       contextTagTools: ["context_tag"],
       batchingMode: "turn",
-      summarizerModel: "default",
+      summarizerModel: "auto",
       summarizerThinking: "default",
       summarizerIdleTimeoutMs: 20_000,
       summarizerMaxTimeoutMs: 180_000,

@@ -27,8 +27,8 @@ export const SETTINGS_ROOT = "contextPrune";
 /** Key of a setting of this extension. */
 export type SettingKey = SettingKeyOf<ContextPruneConfig>;
 
-/** `default`, `none` or `provider/model`: model ids may hold slashes, colons and inner spaces. */
-const MODEL_CHOICE = /^(default|none|[^\s/]+\/[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?)$/u;
+/** `auto`, `default`, `none` or `provider/model`: model ids may hold slashes, colons and inner spaces. */
+const MODEL_CHOICE = /^(auto|default|none|[^\s/]+\/[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?)$/u;
 
 /** The table of this extension's settings. */
 export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, {
@@ -65,14 +65,19 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(SETTINGS_ROOT, 
   }),
   ...section("Summaries", {
     summarizerModel: text(
-      "default",
+      "auto",
       {
         pattern: MODEL_CHOICE,
-        expected: "default (the session's model), none (digests without a model) or provider/model",
-        presets: { default: "The session's model", none: "No model: mechanical digests" },
+        expected:
+          "auto (the session's model where it pays), default (the session's model), none (no model) or provider/model",
+        presets: {
+          auto: "Digests; the session's model where it pays",
+          default: "The session's model",
+          none: "No model: mechanical digests",
+        },
       },
       "Summariser model",
-      "Model that writes the summaries: default (the session's), provider/model, or none for free offline digests.",
+      "What writes the summaries: auto (digests, and the session's model where it costs little), default, provider/model, or none.",
     ),
     summarizerThinking: choice(
       "default",

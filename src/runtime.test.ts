@@ -121,7 +121,12 @@ class Summariser {
 function sessionWith(settings: Settings, summariser?: Summariser, tree = new EntryTree()): SimulatedSession {
   const models = summariser && { model: summariser.model, models: summariser.models };
   // A flush at a moment that is known, whatever it costs.
-  return new SimulatedSession(agentDirWith({ pruneOn: "agent-message", ...settings }), tree, false, models);
+  return new SimulatedSession(
+    agentDirWith({ pruneOn: "agent-message", summarizerModel: "default", ...settings }),
+    tree,
+    false,
+    models,
+  );
 }
 
 function typesIn(tree: EntryTree): string[] {

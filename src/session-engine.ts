@@ -9,7 +9,7 @@ import { createProtection, type Protection, protectedTurnsOf } from "./capture/p
 import { flushMark } from "./capture/triggers.js";
 import { BudgetWatch, tokensToFree } from "./cost/budget-watch.js";
 import { type CondensingDecision, isUnderPressure, settingsFor } from "./cost/decision.js";
-import type { Environment, Moment } from "./engine/environment.js";
+import type { Environment, Moment, Summarizer } from "./engine/environment.js";
 import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
 import { type CondensingQuestion, PromptCache } from "./engine/prompt-cache.js";
 import { RenderMemo } from "./engine/render-memo.js";
@@ -282,7 +282,7 @@ export class SessionEngine {
     const inUse = this.inUse(moment, messages);
     const options = { batchingMode: config.batchingMode, isProtected: this.protection(moment), unseenToo: true, inUse };
     const pending = this.state.pending(messages, options);
-    if (config.pruneOn === "cache-aware") {
+    if (config.pruneOn === "cache-aware" || summarizer.isOptional) {
       const question = this.condensingQuestion(moment, [...messages], { pending, inUse }, this.usage(moment, messages));
       if (question.unpaid.length === 0 || !this.cache.summariesPay(question)) return;
     }
@@ -335,10 +335,12 @@ export class SessionEngine {
   /** Starts a flush where `messages` hold a trigger that none has answered. A model is not waited for. */
   private async flushIfDue(moment: Moment, messages: readonly AgentMessage[]): Promise<void> {
     const mark = messages[flushMark(messages, this.settings)];
-    const isDigest = this.settings.summarizerModel === "none";
+    if (!mark) return;
+    const { summarizerModel } = this.settings;
+    const isDigest = summarizerModel === "none";
     // On the older host a request may be about to leave while the end of the turn before it still flushes.
     if (isDigest && this.flushes.running) await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
-    if (!mark || mark.timestamp === this.flushedMark || this.flushes.running) return;
+    if (mark.timestamp === this.flushedMark || this.flushes.running) return;
     this.flushedMark = mark.timestamp;
     const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
     const { mustFree } = this;
@@ -349,9 +351,9 @@ export class SessionEngine {
     const done = this.flush(moment, { ...work, mustFree });
     if (isDigest) return void (await done);
     this.unattended(done);
-    // With nothing to summarise it is over at once, and the request can take it along.
-    const { indexer } = this.state;
-    if (batchesToSummarize(work.pending, indexer, this.settings).length > 0) return;
+    // With nothing to ask a model for it is over at once, and the request can take it along.
+    const batches = batchesToSummarize(work.pending, this.state.indexer, this.settings);
+    if (batches.length > (summarizerModel === "auto" ? this.flushes.unasked(batches).length : 0)) return;
     await this.flushes.settle(READY_WAIT_MS, moment.signal);
   }
 
@@ -368,11 +370,12 @@ export class SessionEngine {
     const question = this.condensingQuestion(moment, messages, work, usage);
     const decision = this.cache.decide({ ...question, messages: work.messages });
     if (!decision?.flush) return;
-    const { reason, savings, price, chains } = decision;
+    const { reason, savings, price, chains, digest } = decision;
+    const summarizer: Summarizer = digest ? { kind: "digest" } : question.summarizer;
     const request = { ...work, compactAll: chains, decision: { reason, savings, price } };
-    const done = this.flush(moment, request, settingsFor(decision, config));
+    const done = this.flush(moment, request, settingsFor(decision, config), summarizer);
     this.unattended(done.then((report) => this.cache.flushed(report)));
-    if (question.summarizer.kind === "digest") await done;
+    if (summarizer.kind === "digest") await done;
     else await this.flushes.settle(READY_WAIT_MS, moment.signal);
   }
 
@@ -448,8 +451,12 @@ export class SessionEngine {
     });
   }
 
-  private async flush(moment: Moment, work: FlushWork, config = this.settings): Promise<FlushReport> {
-    const summarizer = moment.summarizer(config);
+  private async flush(
+    moment: Moment,
+    work: FlushWork,
+    config = this.settings,
+    summarizer = moment.summarizer(config),
+  ): Promise<FlushReport> {
     const isProtected = this.protection(moment);
     const flushing = this.flushes.start({ ...work, summarizer, config, isProtected });
     this.environment.onChange();

@@ -40,7 +40,7 @@ function saved(session: SimulatedSession): unknown {
 
 describe("/pruner model", () => {
   test("shows the model that is chosen, and what it is called", async () => {
-    expect((await say(sessionWith({}), "model")).message).toMatch(/summarizerModel is default.*prov\/main/);
+    expect((await say(sessionWith({}), "model")).message).toMatch(/summarizerModel is auto: mechanical digest/);
     const chosen = sessionWith({ summarizerModel: "prov/org/thinker:free" });
     expect((await say(chosen, "model")).message).toContain("prov/org/thinker:free");
   });

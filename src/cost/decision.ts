@@ -38,6 +38,8 @@ export interface CondensingSituation {
 /** A decision, and whether the chains come along. */
 export interface CondensingDecision extends FlushDecision {
   chains: boolean;
+  /** It pays with digests alone, though a model has been chosen. */
+  digest?: true;
 }
 
 /** Flushes where that is cheaper than to go on; chains come along where that is cheaper still. */
@@ -58,12 +60,21 @@ export function isUnderPressure(usage: ContextUsage | undefined): boolean {
   return (usageFraction(usage) ?? 0) >= PRESSURE_SHARE;
 }
 
-/** Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already. */
+/** Part of what a flush saves that summaries which nobody has asked for may take. */
+const SUMMARY_PART = 0.05;
+
+/**
+ * Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already.
+ * @param isOptional only where the summaries take a small part of what the flush saves
+ */
 export function summariesPay(
   { rendered, pending, config }: Omit<CondensingChoice, "ranges">,
   situation: CondensingSituation,
+  isOptional = false,
 ): boolean {
-  return decide(forecastStubs(rendered, pending, config), situation).flush;
+  const { flush, savings, price } = decide(forecastStubs(rendered, pending, config), situation);
+  const { summarizerCost } = situation;
+  return flush && (!isOptional || summarizerCost <= SUMMARY_PART * (savings - price + summarizerCost));
 }
 
 /** The settings of the flush that was decided on: chains are left out where they do not come along. */

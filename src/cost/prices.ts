@@ -184,7 +184,7 @@ const CARRIED_SHARE = 0.6;
  * short sessions came to cost more than they would have raw.
  */
 const MARGINS = { rewrite: 1, summary: 1.5 };
-const LATE_MARGINS = { rewrite: 5, summary: 3 };
+const LATE_MARGINS = { rewrite: 5.5, summary: 3 };
 
 /** How far a session has come. */
 export interface SessionProgress {

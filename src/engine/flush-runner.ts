@@ -176,7 +176,7 @@ export class FlushRunner {
         all: compactAll,
         inUse: request.inUse,
         protectedTurns: protectedTurnsOf(config),
-        fuse: model && ((summaries) => this.fuse(summaries, model, config)),
+        fuse: model && !model.isOptional ? (summaries) => this.fuse(summaries, model, config) : undefined,
       },
     });
     this.desk.forget(work);
@@ -204,14 +204,16 @@ export class FlushRunner {
     work: readonly CapturedBatch[],
     { summarizer, config, mustFree, onProgress }: FlushRequest,
   ): Promise<BatchSummary | null> {
-    if (summarizer.kind === "digest") return digestSummary(batch);
+    // What is worth an optional model's summary has been asked for before.
+    const isOptional = summarizer.kind === "model" && summarizer.isOptional;
+    if (summarizer.kind === "digest" || (isOptional && !this.desk.hasBeenAsked(batch))) return digestSummary(batch);
     if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
     tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
     const made = summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, onChars) : null;
-    const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
+    const summary = made ?? ((mustFree || isOptional) && !this.cancelled ? digestSummary(batch) : null);
     tell(summary ? "done" : "failed", summary?.whole.length ?? 0);
     return summary;
   }

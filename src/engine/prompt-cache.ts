@@ -78,9 +78,17 @@ export class PromptCache {
     const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
-    const forecastConfig = this.forecastConfig(question);
-    const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
-    this.lastDecision = decideCondensing(choice, this.situation(question, forecastConfig));
+    const decideWith = (asked: CondensingQuestion): CondensingDecision => {
+      const forecastConfig = this.forecastConfig(asked);
+      const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
+      return decideCondensing(choice, this.situation(asked, forecastConfig));
+    };
+    const { summarizer } = question;
+    const own = decideWith(isOptional(summarizer) ? withDigests(question) : question);
+    // Where summaries do not pay, digests may.
+    const isModel = summarizer.kind === "model" && !summarizer.isOptional;
+    const other = isModel && !own.flush ? decideWith(withDigests(question)) : undefined;
+    this.lastDecision = other?.flush ? { ...other, digest: true } : own;
     return this.lastDecision;
   }
 
@@ -88,7 +96,7 @@ export class PromptCache {
   summariesPay(question: CondensingQuestion): boolean {
     const config = this.forecastConfig(question);
     const choice = { rendered: question.render(), pending: question.pending, config };
-    return summariesPay(choice, this.situation(question, config));
+    return summariesPay(choice, this.situation(question, config), isOptional(question.summarizer));
   }
 
   private forecastConfig({ config, model, summarizer }: CondensingQuestion): ForecastConfig {
@@ -141,6 +149,14 @@ interface ProgressFold {
   lifetimeMs: number;
   entries: number;
   progress: BranchProgress;
+}
+
+function isOptional(summarizer: Summarizer): boolean {
+  return summarizer.kind === "model" && summarizer.isOptional;
+}
+
+function withDigests(question: CondensingQuestion): CondensingQuestion {
+  return { ...question, summarizer: { kind: "digest" }, unpaid: [] };
 }
 
 function shareOf(summarizer: Summarizer): number {
