@@ -19,7 +19,7 @@ import { addReports, batchesToSummarize, emptyReport, type FlushReport } from ".
 import { pruneMessages } from "./pruner.js";
 import type { RenderPlan } from "./render/plan.js";
 import { usageAsSent } from "./render/usage.js";
-import { contentChars, isAnswer, isAssistant } from "./transcript/messages.js";
+import { contentChars, holdsSignedThinking, isAnswer, isAssistant, isClosingReply } from "./transcript/messages.js";
 import { charsOfTokens, fitsWindow, jsonSize } from "./transcript/tokens.js";
 import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig } from "./types.js";
 
@@ -341,6 +341,7 @@ export class SessionEngine {
     // On the older host a request may be about to leave while the end of the turn before it still flushes.
     if (isDigest && this.flushes.running) await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
     if (mark.timestamp === this.flushedMark || this.flushes.running) return;
+    if (this.isThinkingBound(moment, messages)) return;
     this.flushedMark = mark.timestamp;
     const upToMark = messages.slice(0, messages.indexOf(mark) + 1);
     const { mustFree } = this;
@@ -357,6 +358,13 @@ export class SessionEngine {
     await this.flushes.settle(READY_WAIT_MS, moment.signal);
   }
 
+  /** The open run holds thinking that would be lost where something before it changes. */
+  private isThinkingBound({ model }: Moment, messages: readonly AgentMessage[]): boolean {
+    return (
+      model?.bindsThinking === true && holdsSignedThinking(messages.slice(messages.findLastIndex(isClosingReply) + 1))
+    );
+  }
+
   /** Flushes where that costs less than to go on. Summaries that are ready are waited for, others are not. */
   private async flushIfItPays(
     moment: Moment,
@@ -364,6 +372,7 @@ export class SessionEngine {
     usage: ContextUsage | undefined,
   ): Promise<void> {
     if (this.flushes.running) return;
+    if (this.isThinkingBound(moment, messages) && !isUnderPressure(usage)) return;
     const config = this.settings;
     const mustFree = isUnderPressure(usage) ? tokensToFree(usage, config) : 0;
     const work = this.workIn(moment, this.ownMessages(messages), messages, mustFree);

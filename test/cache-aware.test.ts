@@ -11,6 +11,7 @@ import { SessionState } from "../src/engine/session-state.js";
 import { sessionModel } from "../src/host/session-model.js";
 import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
 import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
+import { TEST_SETTINGS } from "./support/folders.js";
 import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 import { type ModelName, WalkModels, walkModel } from "./support/walk-models.js";
@@ -67,7 +68,7 @@ function turn(...outputs: (number | [chars: number, tool: string])[]): AgentMess
 
 function session(settings: Settings = {}, tree = new EntryTree()): SimulatedSession {
   const own = { summarizerModel: "none", pruneOn: "cache-aware" as const, protectedTools: [KEPT], ...settings };
-  return new SimulatedSession(agentDirWith(own), tree, false);
+  return new SimulatedSession(agentDirWith({ ...TEST_SETTINGS, ...own }), tree, false);
 }
 
 /** Plays messages as the host would, the request before each reply included. */
@@ -305,7 +306,7 @@ test("summaries are made ahead where a flush is to be expected, and where their 
     const models = new WalkModels(true);
     const settings = { summarizerModel: "default", pruneOn: "cache-aware" as const };
     const host = { model: walkModel(name), models: models.registry };
-    const played = new SimulatedSession(agentDirWith(settings), new EntryTree(), false, host);
+    const played = new SimulatedSession(agentDirWith({ ...TEST_SETTINGS, ...settings }), new EntryTree(), false, host);
     await play(played, [user(), ...turn(4_000)]);
     await new Promise((resolve) => setTimeout(resolve, 5));
     return models.unanswered;

@@ -124,7 +124,13 @@ const soon = () => new Promise((resolve) => setTimeout(resolve, 30));
 const SUMMARY = "[1] Read the file.";
 
 function session(settings: Settings, options: { tree?: EntryTree; model?: FakeModel } = {}): SimulatedSession {
-  const agentDir = agentDirWith({ summarizerModel: "none", minBatchChars: 0, pruneOn: "agent-message", ...settings });
+  const agentDir = agentDirWith({
+    workingSet: null,
+    summarizerModel: "none",
+    minBatchChars: 0,
+    pruneOn: "agent-message",
+    ...settings,
+  });
   return new SimulatedSession(agentDir, options.tree ?? new EntryTree(), false, options.model?.host);
 }
 

@@ -5,6 +5,7 @@ import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from 
 import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
 import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
+import { TEST_SETTINGS } from "./support/folders.js";
 import { until } from "./support/hosts.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
@@ -84,7 +85,7 @@ function turnOf(outputs: readonly string[], args: (i: number) => Record<string, 
 
 async function flush(messages: AgentMessage[], settings: Settings = {}): Promise<{ sent: Sent[]; stubs: string[] }> {
   const { sent, models } = summariser();
-  const session = new SimulatedSession(agentDirWith(settings), new EntryTree(), false, models);
+  const session = new SimulatedSession(agentDirWith({ ...TEST_SETTINGS, ...settings }), new EntryTree(), false, models);
   await session.play(messages);
   await until(() => session.pruner.status(session.host)?.flushing === false);
   const { sent: request } = await session.request();

@@ -101,8 +101,20 @@ export interface BranchProgress extends SessionProgress {
   model: string | undefined;
   /** When it came, ms. */
   lastReplyAt: number | undefined;
+  /** When the host has kept the cache warm last, ms. */
+  warmedAt: number | undefined;
   /** The host has compacted the context behind that reply. */
   compacted: boolean;
+  /** The longest pause (ms) after which this model's cache still held the prompt, and the shortest after which it did not. */
+  keptFor: number | undefined;
+  goneAfter: number | undefined;
+  /** The last reply's prompt was read from the cache or written to it. */
+  wasCached: boolean;
+}
+
+/** How long (ms) the provider keeps a prompt, as far as the session has shown it. */
+export function lifetimeOf({ keptFor, goneAfter }: BranchProgress, assumedMs: number): number {
+  return Math.max(Math.min(assumedMs, goneAfter ?? assumedMs), keptFor ?? 0);
 }
 
 /** A branch without entries. */
@@ -113,22 +125,28 @@ export const NO_PROGRESS: BranchProgress = {
   requestsThisTurn: 0,
   model: undefined,
   lastReplyAt: undefined,
+  warmedAt: undefined,
   compacted: false,
+  keptFor: undefined,
+  goneAfter: undefined,
+  wasCached: false,
 };
 
 /**
  * Reads the progress from the entries of a branch, root first.
- * @param lifetimeMs how long the provider keeps a prompt
+ * @param assumedMs how long the provider keeps a prompt, before the session has shown it
  * @param before the progress up to these entries
  */
 export function progressOf(
   entries: readonly SessionEntry[],
-  lifetimeMs: number,
+  assumedMs: number,
   before: BranchProgress = NO_PROGRESS,
 ): BranchProgress {
   const progress = { ...before };
   for (const entry of entries) {
     if (entry.type === "compaction") progress.compacted = true;
+    // Only the newer host has entries of this type.
+    if ("kind" in entry && entry.kind === "cache_warm") progress.warmedAt = Date.parse(entry.timestamp);
     if (entry.type !== "message") continue;
     const { message } = entry;
     if (message.role === "user") {
@@ -138,8 +156,16 @@ export function progressOf(
     if (!isAnswer(message)) continue;
     const by = `${message.provider}/${message.model}`;
     const { compacted, model, lastReplyAt } = progress;
-    const isLate = lastReplyAt !== undefined && message.timestamp - lastReplyAt > lifetimeMs;
-    if (progress.requests > 0 && (compacted || by !== model || isLate)) progress.coldRequests += 1;
+    const isOther = compacted || by !== model;
+    const pause = lastReplyAt === undefined ? 0 : message.timestamp - Math.max(lastReplyAt, progress.warmedAt ?? 0);
+    if (progress.requests > 0 && (isOther || pause > lifetimeOf(progress, assumedMs))) progress.coldRequests += 1;
+    if (by !== model) Object.assign(progress, { keptFor: undefined, goneAfter: undefined });
+    const { input = 0, cacheRead = 0, cacheWrite = 0 } = message.usage ?? {};
+    if (!isOther && cacheRead > (input + cacheRead + cacheWrite) / 2)
+      progress.keptFor = Math.max(progress.keptFor ?? 0, pause);
+    else if (!isOther && cacheRead === 0 && progress.wasCached)
+      progress.goneAfter = Math.min(progress.goneAfter ?? Number.POSITIVE_INFINITY, pause);
+    progress.wasCached = cacheRead + cacheWrite > 0;
     progress.requests += 1;
     progress.requestsThisTurn += 1;
     progress.model = by;

@@ -62,6 +62,8 @@ export interface SessionModel {
   name: string;
   /** Tokens. */
   contextWindow: number;
+  /** Thinking is lost where something before it changes. */
+  bindsThinking?: boolean;
   cache: CachePolicy;
   /** Prices of a prompt of so many tokens. */
   rates(promptTokens: number): Rates;

@@ -9,6 +9,7 @@ import {
   type CondensingDecision,
   type CondensingSituation,
   decideCondensing,
+  lifetimeOf,
   NO_PROGRESS,
   progressOf,
   summariesPay,
@@ -114,10 +115,12 @@ export class PromptCache {
     { unpaid, usage, model, summarizer }: CondensingQuestion,
     forecastConfig: ForecastConfig,
   ): CondensingSituation {
-    const lifetimeMs = model?.cache.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
-    const { model: lastModel, compacted, ...progress } = this.progressOf(lifetimeMs);
+    const assumedMs = model?.cache.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
+    const progress = this.progressOf(assumedMs);
+    const { model: lastModel, compacted, warmedAt } = progress;
     const modelChanged = model !== undefined && lastModel !== model.name;
-    const { lastRequestAt } = this;
+    const lastRequestAt = this.lastRequestAt && Math.max(this.lastRequestAt, warmedAt ?? 0);
+    const lifetimeMs = lifetimeOf(progress, assumedMs);
     const cacheIsCold = isCacheCold({ now: this.clock.now(), lastRequestAt, lifetimeMs, modelChanged, compacted });
     if (cacheIsCold) this.breakpoints.clear();
     const price = () =>
