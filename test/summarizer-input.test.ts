@@ -85,7 +85,12 @@ function turnOf(outputs: readonly string[], args: (i: number) => Record<string, 
 
 async function flush(messages: AgentMessage[], settings: Settings = {}): Promise<{ sent: Sent[]; stubs: string[] }> {
   const { sent, models } = summariser();
-  const session = new SimulatedSession(agentDirWith({ ...TEST_SETTINGS, ...settings }), new EntryTree(), false, models);
+  const session = new SimulatedSession(
+    agentDirWith({ ...TEST_SETTINGS, pruneOn: "agent-message", ...settings }),
+    new EntryTree(),
+    false,
+    models,
+  );
   await session.play(messages);
   await until(() => session.pruner.status(session.host)?.flushing === false);
   const { sent: request } = await session.request();

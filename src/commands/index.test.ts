@@ -59,7 +59,7 @@ const ON_DEMAND: Settings = { ...DIGEST, pruneOn: "on-demand" };
 
 describe("on and off", () => {
   test("say what the next request is, and it is so", async () => {
-    const session = await sessionWith(DIGEST, run(1, ["c1"]));
+    const session = await sessionWith({ ...DIGEST, workingSet: null }, run(1, ["c1"]));
     expect(await say(session, "off")).toEqual({ message: expect.stringMatching(/off.*raw/), type: "info" });
     const { raw, sent } = await session.request();
     expect(sent).toEqual(raw);

@@ -69,7 +69,7 @@ describe("/pruner model", () => {
     const { pruner } = sessionWith({});
     const models = () => ["prov/main", "prov/org/thinker:free"];
     const complete = (prefix: string) => completeCommand(pruner, prefix, models)?.map(({ value }) => value);
-    expect(complete("model ")).toEqual(["default", "none", ...models()].map((name) => `model ${name}`));
+    expect(complete("model ")).toEqual(["auto", "default", "none", ...models()].map((name) => `model ${name}`));
     expect(complete("model THINK")).toEqual(["model prov/org/thinker:free"]);
   });
 });

@@ -105,7 +105,7 @@ export class PromptCache {
     return {
       ...config,
       summaryShare: shareOf(summarizer),
-      chanceOfUse: (key) => this.state.chanceOfUse(key),
+      chanceOfUse: config.workingSet === null ? undefined : (key) => this.state.chanceOfUse(key),
       tokensAt: (rendered, index) => this.marks.tokensAt(rendered, index),
       lookback: blocks === undefined ? undefined : { blocks, ends: this.breakpoints.lengths },
     };
