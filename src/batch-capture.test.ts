@@ -252,6 +252,11 @@ describe("captureUnindexedBatches", () => {
     expect(pending([user(1), ...messages], { isHeld })).toEqual([["c1@3"], ["c2@4"], ["c3@5"]]);
     const batches = captureUnindexedBatches([user(1), ...messages], options({ isHeld }));
     expect(batches.map((batch) => batch.held ?? false)).toEqual([false, true, false]);
+    expect(pending([user(1), ...messages], { isHeld, batchingMode: "agent-message" })).toEqual([
+      ["c1@3"],
+      ["c2@4"],
+      ["c3@5"],
+    ]);
   });
 
   test("results of errored and aborted assistants are ignored, since their calls are never sent", () => {

@@ -259,14 +259,17 @@ function mergeRuns(messages: readonly AgentMessage[], batches: readonly Captured
     }
     if (isClosingReply(message)) run += 1;
   }
-  const merged = new Map<number | string, CapturedBatch>();
+  const merged: CapturedBatch[] = [];
+  let last: number | undefined;
   for (const batch of batches) {
     const run = runByTurn.get(batch.turnIndex) ?? -1;
-    const key = batch.held ? `held ${batch.toolCalls[0]?.occurrenceKey}` : run;
-    const previous = merged.get(key);
-    merged.set(key, previous ? joinBatches(previous, batch) : batch);
+    const previous = merged.at(-1);
+    // A frontier stops before what is held, so that no batch may reach from before it to behind it.
+    if (previous && run === last && !batch.held && !previous.held) merged.splice(-1, 1, joinBatches(previous, batch));
+    else merged.push(batch);
+    last = run;
   }
-  return [...merged.values()];
+  return merged;
 }
 
 function joinBatches(first: CapturedBatch, second: CapturedBatch): CapturedBatch {

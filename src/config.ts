@@ -29,8 +29,8 @@ export const SETTINGS_ROOT = "contextPrune";
 /** Key of a setting of this extension. */
 export type SettingKey = SettingKeyOf<ContextPruneConfig>;
 
-/** `default`, `none` or `provider/model`: model ids may hold slashes, colons and inner spaces. */
-const MODEL_CHOICE = /^(default|none|[^\s/]+\/[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?)$/u;
+/** `auto`, `default`, `none` or `provider/model`: model ids may hold slashes, colons and inner spaces. */
+const MODEL_CHOICE = /^(auto|default|none|[^\s/]+\/[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?)$/u;
 
 /** Todo steps, plans, answers of the user, skills and memory, as extensions and other agents name their tools. */
 const STATE_TOOLS = [
@@ -112,14 +112,19 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(
     }),
     ...section("Summaries", {
       summarizerModel: text(
-        "default",
+        "auto",
         {
           pattern: MODEL_CHOICE,
-          expected: "default (the session's model), none (digests without a model) or provider/model",
-          presets: { default: "The session's model", none: "No model: mechanical digests" },
+          expected:
+            "auto (the session's model where it pays), default (the session's model), none (no model) or provider/model",
+          presets: {
+            auto: "Digests; the session's model where it pays",
+            default: "The session's model",
+            none: "No model: mechanical digests",
+          },
         },
         "Summariser model",
-        "Model that writes the summaries: default (the session's), provider/model, or none for free offline digests.",
+        "What writes the summaries: auto (digests, and the session's model where it costs little), default, provider/model, or none.",
       ),
       summarizerThinking: choice(
         "default",
@@ -227,6 +232,14 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(
         "Shortest argument of failed calls",
         "Characters from which a string in the arguments of a failed call is replaced.",
       ),
+      workingSet: {
+        ...optionalInteger(
+          { min: 1, max: 1_000, off: "Off", presets: [8, 24, 64] },
+          "Working set",
+          "Requests for which results and arguments about an edited file stay after its last use; other results stay an eighth as long.",
+        ),
+        default: 24,
+      },
       recoveryGraceTurns: integer(
         3,
         { max: 1_000, presets: [1, 3, 10] },

@@ -95,7 +95,7 @@ export async function prepareFlush(
     >;
     isRecovery: AgeingInput["isRecovery"];
     summarize: Summarize;
-    chains: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "all" | "protectedTurns" | "fuse">;
+    chains: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "inUse" | "all" | "protectedTurns" | "fuse">;
   },
 ): Promise<PreparedFlush> {
   const { indexer, config } = deps;

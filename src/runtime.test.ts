@@ -121,7 +121,12 @@ class Summariser {
 function sessionWith(settings: Settings, summariser?: Summariser, tree = new EntryTree()): SimulatedSession {
   const models = summariser && { model: summariser.model, models: summariser.models };
   // A flush at a moment that is known, whatever it costs.
-  return new SimulatedSession(agentDirWith({ pruneOn: "agent-message", ...settings }), tree, false, models);
+  return new SimulatedSession(
+    agentDirWith({ pruneOn: "agent-message", summarizerModel: "default", ...settings }),
+    tree,
+    false,
+    models,
+  );
 }
 
 function typesIn(tree: EntryTree): string[] {
@@ -296,7 +301,7 @@ describe("pruneOn", () => {
   });
 
   test("every-turn condenses what has been answered in the midst of a run", async () => {
-    const session = sessionWith({ ...DIGEST, pruneOn: "every-turn" });
+    const session = sessionWith({ ...DIGEST, pruneOn: "every-turn", workingSet: null });
     await session.play(run(1, ["c1", "c2"]).slice(0, -1));
     expect(await resultsSent(session)).toEqual(["[t1 condensed:", "line of"]);
   });

@@ -366,7 +366,7 @@ export class Pruner {
   }
 
   private figuresOf(engine: SessionEngine, { cwd, models }: HostSnapshot): SessionFigures {
-    const moment = { cwd };
+    const moment = { cwd, model: undefined };
     return new SessionFigures({
       ...modelFacts(models, process.env.PI_CACHE_RETENTION),
       view: () => engine.view(),

@@ -45,6 +45,7 @@ class HeldSummarizer {
   private readonly open: (() => void)[] = [];
   readonly summarizer: Summarizer = {
     kind: "model",
+    isOptional: false,
     summaryShare: 0.1,
     priceOf: () => 0,
     isAvailable: () => true,

@@ -4,13 +4,14 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import { type InUse, roomFor } from "./capture/in-use.js";
 import { type Protection, protectedTurnsOf, protectionOf } from "./capture/protection.js";
 import { flushMark } from "./capture/triggers.js";
-import { BudgetWatch } from "./cost/budget-watch.js";
+import { BudgetWatch, tokensToFree } from "./cost/budget-watch.js";
 import { type CompactionAnnouncement, CompactionWatch, reserveOf } from "./cost/compaction.js";
-import { type CondensingDecision, settingsFor } from "./cost/decision.js";
+import { type CondensingDecision, isUnderPressure, settingsFor } from "./cost/decision.js";
 import { condenseDropped, listResults, type NamedResult, resultsNamed } from "./engine/choices.js";
-import type { Environment, Moment } from "./engine/environment.js";
+import type { Environment, Moment, Summarizer } from "./engine/environment.js";
 import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
 import { type CondensingQuestion, PromptCache } from "./engine/prompt-cache.js";
 import { RenderMemo } from "./engine/render-memo.js";
@@ -20,8 +21,8 @@ import { addReports, batchesToSummarize, emptyReport, type FlushReport } from ".
 import { pruneMessages } from "./pruner.js";
 import type { RenderPlan } from "./render/plan.js";
 import { usageAsSent } from "./render/usage.js";
-import { isAnswer, isAssistant } from "./transcript/messages.js";
-import { fitsWindow } from "./transcript/tokens.js";
+import { contentChars, holdsSignedThinking, isAnswer, isAssistant, isClosingReply } from "./transcript/messages.js";
+import { charsOfTokens, fitsWindow, jsonSize } from "./transcript/tokens.js";
 import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig, ResultChoice } from "./types.js";
 
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
@@ -43,7 +44,7 @@ export interface CompactionLists {
 /** What a flush is asked for, beside the settings. */
 export type FlushWork = Pick<
   FlushRequest,
-  "pending" | "messages" | "compactAll" | "guide" | "mustFree" | "decision" | "onProgress"
+  "pending" | "messages" | "inUse" | "compactAll" | "guide" | "mustFree" | "decision" | "onProgress"
 >;
 
 /** One session. Nothing here catches errors but those of flushes that nobody waits for. */
@@ -198,7 +199,9 @@ export class SessionEngine {
     }
     this.forgive(moment);
     this.state.sync();
-    const report = await this.flush(moment, { ...this.workIn(moment, this.state.messages()), ...options });
+    // Who asks for it wants all of it condensed.
+    const work = this.workIn(moment, this.state.messages(), undefined, Number.POSITIVE_INFINITY);
+    const report = await this.flush(moment, { ...work, ...options });
     return addReports(before, report);
   }
 
@@ -232,12 +235,37 @@ export class SessionEngine {
     this.flushes.close();
   }
 
-  /** What a flush would work on now. @param whole the conversation to its end, where `messages` stop before it */
-  workIn(moment: Pick<Moment, "cwd">, messages: readonly AgentMessage[], whole = messages): FlushWork {
+  /**
+   * What a flush would work on now.
+   * @param whole the conversation to its end, where `messages` stop before it
+   * @param mustFree tokens that the flush has to free, be it of what is in use
+   */
+  workIn(
+    moment: Pick<Moment, "cwd" | "model">,
+    messages: readonly AgentMessage[],
+    whole = messages,
+    mustFree = 0,
+  ): FlushWork {
     const { batchingMode } = this.settings;
     const protectedTurns = protectedTurnsOf(this.settings);
-    const options = { batchingMode, protectedTurns, whole, isProtected: this.protection(moment) };
-    return { messages, pending: this.state.pending(messages, options) };
+    const options = { batchingMode, protectedTurns, isProtected: this.protection(moment) };
+    const inUse = this.inUse(moment, whole);
+    const pending = this.state.pending(messages, { ...options, inUse });
+    const missing = mustFree <= 0 || inUse.size === 0 ? 0 : charsOfTokens(mustFree) - charsToFree(pending);
+    if (missing <= 0) return { messages, pending, inUse };
+    const room = [...inUse.values()].reduce((sum, chars) => sum + chars, -missing);
+    const left = this.inUse(moment, whole, room);
+    return { messages, pending: this.state.pending(messages, { ...options, inUse: left }), inUse: left };
+  }
+
+  /** @param maxChars room for it */
+  private inUse(
+    { model }: Pick<Moment, "model">,
+    messages: readonly AgentMessage[],
+    maxChars = roomFor(model?.contextWindow),
+  ): InUse {
+    const requests = this.settings.workingSet;
+    return this.state.inUse(messages, requests === null ? { requests: 0, maxChars: 0 } : { requests, maxChars });
   }
 
   /** The output of this call is never condensed: it is protected, or has been asked back. */
@@ -350,10 +378,11 @@ export class SessionEngine {
     if (config.pruneOn === "on-demand" || config.batchingMode === "agent-message") return;
     const summarizer = moment.summarizer(config);
     if (summarizer.kind !== "model") return;
-    const options = { batchingMode: config.batchingMode, isProtected: this.protection(moment), unseenToo: true };
+    const inUse = this.inUse(moment, messages);
+    const options = { batchingMode: config.batchingMode, isProtected: this.protection(moment), unseenToo: true, inUse };
     const pending = this.state.pending(messages, options);
-    if (config.pruneOn === "cache-aware") {
-      const question = this.condensingQuestion(moment, [...messages], pending, this.usage(moment, messages));
+    if (config.pruneOn === "cache-aware" || summarizer.isOptional) {
+      const question = this.condensingQuestion(moment, [...messages], { pending, inUse }, this.usage(moment, messages));
       if (question.unpaid.length === 0 || !this.cache.summariesPay(question)) return;
     }
     this.flushes.prefetch({ pending, summarizer, config });
@@ -373,7 +402,8 @@ export class SessionEngine {
   private flushForBudget(moment: Moment, messages: readonly AgentMessage[]): void {
     this.budgetIsOpen = this.flushes.running;
     if (this.budgetIsOpen) return;
-    const work = this.workIn(moment, this.ownMessages(messages), messages);
+    const mustFree = tokensToFree(this.usage(moment, messages), this.settings);
+    const work = this.workIn(moment, this.ownMessages(messages), messages, mustFree);
     const pending = work.pending.filter((batch) => !batch.held);
     if (pending.length === 0) {
       const text = "pruner: context budget reached, but nothing that is finished is left to condense";
@@ -405,23 +435,33 @@ export class SessionEngine {
   private async flushIfDue(moment: Moment, messages: readonly AgentMessage[]): Promise<void> {
     const markIndex = flushMark(messages, this.settings);
     const mark = nameOf(messages, markIndex);
-    const isDigest = this.settings.summarizerModel === "none";
+    const { summarizerModel } = this.settings;
+    const isDigest = summarizerModel === "none";
     // On the older host a request may be about to leave while the end of the turn before it still flushes.
     if (isDigest && this.flushes.running) await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
     if (mark === undefined || mark === this.flushedMark || this.flushes.running) return;
+    if (this.isThinkingBound(moment, messages)) return;
     this.flushedMark = mark;
     const upToMark = messages.slice(0, markIndex + 1);
-    const work = this.workIn(moment, this.ownMessages(upToMark), messages);
-    if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     const { mustFree } = this;
+    const tokens = mustFree ? tokensToFree(this.usage(moment, messages), this.settings) : 0;
+    const work = this.workIn(moment, this.ownMessages(upToMark), messages, tokens);
+    if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     this.mustFree = false;
     const done = this.flush(moment, { ...work, mustFree });
     if (isDigest) return void (await done);
     this.unattended(done);
-    // With nothing to summarise it is over at once, and the request can take it along.
-    const { indexer } = this.state;
-    if (batchesToSummarize(work.pending, indexer, this.settings).length > 0) return;
+    // With nothing to ask a model for it is over at once, and the request can take it along.
+    const batches = batchesToSummarize(work.pending, this.state.indexer, this.settings);
+    if (batches.length > (summarizerModel === "auto" ? this.flushes.unasked(batches).length : 0)) return;
     await this.flushes.settle(READY_WAIT_MS, moment.signal);
+  }
+
+  /** The open run holds thinking that would be lost where something before it changes. */
+  private isThinkingBound({ model }: Moment, messages: readonly AgentMessage[]): boolean {
+    return (
+      model?.bindsThinking === true && holdsSignedThinking(messages.slice(messages.findLastIndex(isClosingReply) + 1))
+    );
   }
 
   /** Flushes where that costs less than to go on. Summaries that are ready are waited for, others are not. */
@@ -431,29 +471,33 @@ export class SessionEngine {
     usage: ContextUsage | undefined,
   ): Promise<void> {
     if (this.flushes.running) return;
-    const work = this.workIn(moment, this.ownMessages(messages), messages);
+    if (this.isThinkingBound(moment, messages) && !isUnderPressure(usage)) return;
     const config = this.settings;
-    const question = this.condensingQuestion(moment, messages, work.pending, usage);
+    const mustFree = isUnderPressure(usage) ? tokensToFree(usage, config) : 0;
+    const work = this.workIn(moment, this.ownMessages(messages), messages, mustFree);
+    const question = this.condensingQuestion(moment, messages, work, usage);
     const decision = this.cache.decide({ ...question, messages: work.messages });
     if (!decision?.flush) return;
-    const { reason, savings, price, chains } = decision;
+    const { reason, savings, price, chains, digest } = decision;
+    const summarizer: Summarizer = digest ? { kind: "digest" } : question.summarizer;
     const request = { ...work, compactAll: chains, decision: { reason, savings, price } };
-    const done = this.flush(moment, request, settingsFor(decision, config));
+    const done = this.flush(moment, request, settingsFor(decision, config), summarizer);
     this.unattended(done.then((report) => this.cache.flushed(report)));
-    if (question.summarizer.kind === "digest") await done;
+    if (summarizer.kind === "digest") await done;
     else await this.flushes.settle(READY_WAIT_MS, moment.signal);
   }
 
   private condensingQuestion(
     moment: Moment,
     messages: AgentMessage[],
-    pending: readonly CapturedBatch[],
+    { pending, inUse }: Pick<FlushWork, "pending" | "inUse">,
     usage: ContextUsage | undefined,
   ): CondensingQuestion {
     const config = this.settings;
     return {
       messages,
       pending,
+      inUse,
       unpaid: this.flushes.unasked(pending),
       isProtected: this.protection(moment),
       render: () => this.renderRequest(messages),
@@ -507,7 +551,7 @@ export class SessionEngine {
     if (this.flushes.running || this.flushes.isClosed) return;
     const chainCompression = { ...this.settings.chainCompression, rollingWindow: 0 };
     await this.flushes.start({
-      ...this.workIn(moment, messages),
+      ...this.workIn(moment, messages, messages, Number.POSITIVE_INFINITY),
       summarizer: { kind: "digest" },
       config: { ...this.settings, chainCompression },
       isProtected: this.protection(moment),
@@ -515,8 +559,12 @@ export class SessionEngine {
     });
   }
 
-  private async flush(moment: Moment, work: FlushWork, config = this.settings): Promise<FlushReport> {
-    const summarizer = moment.summarizer(config);
+  private async flush(
+    moment: Moment,
+    work: FlushWork,
+    config = this.settings,
+    summarizer = moment.summarizer(config),
+  ): Promise<FlushReport> {
     const isProtected = this.protection(moment);
     const flushing = this.flushes.start({ ...work, summarizer, config, isProtected });
     this.environment.onChange();
@@ -554,6 +602,12 @@ export class SessionEngine {
       this.environment.tell({ text, type: "warning", once: true });
     }
   }
+}
+
+/** Characters that a flush of `pending` takes out of the context at most. */
+function charsToFree(pending: readonly CapturedBatch[]): number {
+  const calls = pending.flatMap(({ held, toolCalls }) => (held ? [] : toolCalls));
+  return calls.reduce((sum, { content, args }) => sum + contentChars(content) + jsonSize(args), 0);
 }
 
 /** Timestamp (ms) of the last finished reply. */

@@ -256,6 +256,8 @@ export interface ContextPruneConfig {
   condenseArgs: { enabled: boolean; minStringChars: number };
   /** The same for failed calls, once `cooldownTurns` user turns have passed. */
   purgeErrors: { enabled: boolean; cooldownTurns: number; minArgChars: number };
+  /** Requests for which results and arguments stay after the file that they are about was touched; `null` is off. */
+  workingSet: number | null;
   /** User turns for which recovered output stays as it is. */
   recoveryGraceTurns: number;
   /** Output of the last `turns` user turns is left alone. */

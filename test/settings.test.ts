@@ -126,7 +126,13 @@ const soon = () => new Promise((resolve) => setTimeout(resolve, 30));
 const SUMMARY = "[1] Read the file.";
 
 function session(settings: Settings, options: { tree?: EntryTree; model?: FakeModel } = {}): SimulatedSession {
-  const agentDir = agentDirWith({ summarizerModel: "none", minBatchChars: 0, pruneOn: "agent-message", ...settings });
+  const agentDir = agentDirWith({
+    workingSet: null,
+    summarizerModel: "none",
+    minBatchChars: 0,
+    pruneOn: "agent-message",
+    ...settings,
+  });
   return new SimulatedSession(agentDir, options.tree ?? new EntryTree(), false, options.model?.host);
 }
 
@@ -313,6 +319,8 @@ const EFFECTS: Record<SettingKey, () => Promise<[unknown, unknown]>> = {
     twice(FAILED, { ...APART, purgeErrors: { cooldownTurns: 1 } }, { ...APART, purgeErrors: { cooldownTurns: 50 } }),
   "purgeErrors.minArgChars": () =>
     twice(FAILED, { ...APART, purgeErrors: { minArgChars: 500 } }, { ...APART, purgeErrors: { minArgChars: 5_000 } }),
+  workingSet: () =>
+    twice(OPEN_RUN, { pruneOn: "every-turn", workingSet: null }, { pruneOn: "every-turn", workingSet: 24 }),
   recoveryGraceTurns: () => {
     const asked = turn({ name: "context_tree_query", args: { toolCallIds: "t1" } });
     const messages = [...chains(1), user("again"), ...asked, closing(), ...chains(2)];

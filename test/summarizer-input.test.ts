@@ -6,6 +6,7 @@ import { runCommand } from "../src/commands/index.js";
 import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
 import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
+import { TEST_SETTINGS } from "./support/folders.js";
 import { until } from "./support/hosts.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
@@ -85,7 +86,12 @@ function turnOf(outputs: readonly string[], args: (i: number) => Record<string, 
 
 async function flush(messages: AgentMessage[], settings: Settings = {}): Promise<{ sent: Sent[]; stubs: string[] }> {
   const { sent, models } = summariser();
-  const session = new SimulatedSession(agentDirWith(settings), new EntryTree(), false, models);
+  const session = new SimulatedSession(
+    agentDirWith({ ...TEST_SETTINGS, pruneOn: "agent-message", ...settings }),
+    new EntryTree(),
+    false,
+    models,
+  );
   await session.play(messages);
   await until(() => session.pruner.status(session.host)?.flushing === false);
   const { sent: request } = await session.request();

@@ -6,6 +6,7 @@ import { PROBE_COOLDOWN_MS } from "../src/engine/summarizer-policy.js";
 import type { HostSnapshot } from "../src/host/host.js";
 import type { ReplyStream } from "../src/summarizer.js";
 import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
+import { TEST_SETTINGS } from "./support/folders.js";
 import { until } from "./support/hosts.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
@@ -103,7 +104,12 @@ class Trial {
   constructor(settings: Settings, usage?: HostSnapshot["usage"]) {
     const models = { ...this.models.host(), ...(usage ? { usage } : {}) };
     // Every result stands by itself, to be looked at.
-    const agentDir = agentDirWith({ pruneOn: "agent-message", ...settings, chainCompression: { enabled: false } });
+    const agentDir = agentDirWith({
+      ...TEST_SETTINGS,
+      pruneOn: "agent-message",
+      ...settings,
+      chainCompression: { enabled: false },
+    });
     this.session = new SimulatedSession(agentDir, new EntryTree(), false, models);
     if (usage) this.session.host.usage = usage;
   }

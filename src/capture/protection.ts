@@ -3,23 +3,7 @@ import { homedir } from "node:os";
 import { posix } from "node:path";
 import type { ContextPruneConfig } from "../types.js";
 import { type IfSlow, parseGlob } from "./globs.js";
-
-/** A longer text is no path, and matching it would only cost time. */
-const MAX_PATH_CHARS = 4096;
-
-/** Arguments are searched this deep; tools that take several files at once nest them two or three levels down. */
-const MAX_DEPTH = 6;
-
-/** Names of arguments that hold paths end like this, in lower case without separators (`notebook_path`, `target_file`). */
-const PATH_ARGUMENT = /(?:path|file|filename|uri)s?$/;
-
-/** Names of arguments that hold a shell command. */
-const COMMAND_ARGUMENT = /^(?:command|cmd|script)s?$/;
-
-/** Commands that print the files that they are given. */
-const READERS: ReadonlySet<string> = new Set(
-  "awk bat cat gc get-content head less more nl sed tac tail type view".split(" "),
-);
+import { escapeGlob, isAbsolute, isPathKey, locate, type NamedPath, type PathBase, pathsIn, slashes } from "./paths.js";
 
 /** Spellings of paths whose verdict is remembered. */
 const MAX_KNOWN_PATHS = 10_000;
@@ -64,14 +48,6 @@ export interface ProtectionOptions {
   home?: string;
 }
 
-/** A path that a call names, in every form that a pattern may be written for. */
-interface NamedPath {
-  absolute: string;
-  /** Relative to the working folder, or the absolute path where it lies outside of it. */
-  relative: string;
-  basename: string;
-}
-
 type Matcher = (path: NamedPath) => boolean;
 
 /**
@@ -114,7 +90,7 @@ export function createProtection(options: ProtectionOptions): Protection {
   };
   const looked = new WeakMap<object, boolean>();
   const lookFor = (args: unknown): boolean => {
-    for (const spelling of pathsIn(args, "", 0)) if (matches(spelling)) return true;
+    for (const spelling of pathsIn(args)) if (matches(spelling)) return true;
     return false;
   };
   // The session's own arguments are the same objects each time they are asked about.
@@ -162,12 +138,7 @@ function toolTest(names: readonly string[]): (toolName: string) => boolean {
   return (toolName) => plain.has(String(toolName).toLowerCase()) || globs.some((matches) => matches(String(toolName)));
 }
 
-interface Base {
-  cwd: string;
-  home: string;
-}
-
-function compile(pattern: string, { cwd, home }: Base, ifSlow: IfSlow): Matcher | undefined {
+function compile(pattern: string, { cwd, home }: PathBase, ifSlow: IfSlow): Matcher | undefined {
   let text = withSlashes(pattern.trim()).normalize("NFC");
   if (text.endsWith("/")) text += "**";
   if (/^\.\.?\//.test(text)) text = posix.normalize(`${escapeGlob(cwd)}/${text}`);
@@ -185,87 +156,6 @@ function compile(pattern: string, { cwd, home }: Base, ifSlow: IfSlow): Matcher 
  */
 function withSlashes(pattern: string): string {
   return pattern.replace(pattern.includes("/") ? /\\(?![*?[\]{}()!+@|\\])/g : /\\(?![[\]{}()\\])/g, "/");
-}
-
-function locate(spelling: string, { cwd, home }: Base): NamedPath | undefined {
-  if (spelling.length > MAX_PATH_CHARS) return undefined;
-  let path = spelling
-    .trim()
-    .replace(/^@/, "")
-    .replace(/[\u00A0\u2000-\u200A\u202F\u205F\u3000]/g, " ");
-  if (/^file:/i.test(path)) path = fromFileUrl(path);
-  else if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path)) return undefined;
-  path = slashes(path).normalize("NFC");
-  if (path === "") return undefined;
-  if (path === "~" || path.startsWith("~/")) path = home + path.slice(1);
-  if (!isAbsolute(path)) path = `${cwd}/${path}`;
-  const absolute = withoutEndSlash(posix.normalize(path));
-  const root = withoutEndSlash(posix.normalize(cwd));
-  const relative = absolute.startsWith(`${root}/`) ? absolute.slice(root.length + 1) : absolute;
-  return { absolute, relative, basename: posix.basename(absolute) };
-}
-
-function fromFileUrl(url: string): string {
-  try {
-    // Windows writes `file:///C:/…`, whose path part begins with a slash that is no part of the path.
-    return decodeURIComponent(new URL(url).pathname).replace(/^\/(?=[a-z]:)/i, "");
-  } catch {
-    return url.replace(/^file:(\/\/)?/i, "");
-  }
-}
-
-/** Every text among the arguments that stands where a path is expected, and every `file:` URL. */
-function* pathsIn(value: unknown, key: string, depth: number): Generator<string> {
-  if (typeof value === "string") {
-    if (isPathKey(key) || /^@?file:/i.test(value)) yield value;
-    else if (COMMAND_ARGUMENT.test(plainKey(key))) yield* filesReadBy(value);
-  } else if (Array.isArray(value)) {
-    if (depth < MAX_DEPTH) for (const element of value) yield* pathsIn(element, key, depth + 1);
-  } else if (typeof value === "object" && value !== null && depth < MAX_DEPTH) {
-    for (const [name, field] of Object.entries(value)) yield* pathsIn(field, name, depth + 1);
-  }
-}
-
-/** What commands such as `cat` are given, in the folder that a `cd` before them names. */
-function* filesReadBy(command: string): Generator<string> {
-  let folder = "";
-  // What follows `<<` is text, and what `>` writes to is not read.
-  const read = (command.slice(0, MAX_PATH_CHARS).split("<<", 1)[0] ?? "").replace(/\d?>+\s*\S+/g, " ");
-  for (const step of read.split(/[;&|\n]+/)) {
-    const [name = "", ...words] = (step.match(/"[^"]*"|'[^']*'|[^\s"'()`]+/g) ?? []).map((w) =>
-      w.replace(/^["']|["']$/g, ""),
-    );
-    if (name === "cd") folder = inFolder(folder, words[0] ?? "~");
-    if (READERS.has(posix.basename(name).toLowerCase())) for (const word of words) yield inFolder(folder, word);
-  }
-}
-
-function inFolder(folder: string, path: string): string {
-  return folder === "" || isAbsolute(path) || path.startsWith("~") ? path : `${folder}/${path}`;
-}
-
-function isPathKey(key: string): boolean {
-  return PATH_ARGUMENT.test(plainKey(key));
-}
-
-function plainKey(key: string): string {
-  return key.toLowerCase().replace(/[_-]/g, "");
-}
-
-function isAbsolute(path: string): boolean {
-  return path.startsWith("/") || /^[a-z]:\//i.test(path);
-}
-
-function slashes(path: string): string {
-  return path.replaceAll("\\", "/");
-}
-
-function withoutEndSlash(path: string): string {
-  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
-}
-
-function escapeGlob(path: string): string {
-  return path.replace(/[*?[\]{}()!+@|$^]/g, "\\$&");
 }
 
 /** User turns at the end that are left alone; 0 where that is off. */

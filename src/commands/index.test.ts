@@ -14,7 +14,7 @@ import { change } from "../ui/paint.js";
 import { completeCommand, runCommand, SUBCOMMANDS } from "./index.js";
 import type { CommandResult } from "./types.js";
 
-const DIGEST: Settings = { summarizerModel: "none" };
+const DIGEST: Settings = { workingSet: null, summarizerModel: "none" };
 
 function assistant(
   timestamp: number,
@@ -63,7 +63,7 @@ const ON_DEMAND: Settings = { ...DIGEST, pruneOn: "on-demand" };
 
 describe("on and off", () => {
   test("say what the next request is, and it is so", async () => {
-    const session = await sessionWith(DIGEST, run(1, ["c1"]));
+    const session = await sessionWith({ ...DIGEST, workingSet: null }, run(1, ["c1"]));
     expect(await say(session, "off")).toEqual({ message: expect.stringMatching(/off.*raw/), type: "info" });
     const { raw, sent } = await session.request();
     expect(sent).toEqual(raw);
@@ -74,7 +74,7 @@ describe("on and off", () => {
   test("are saved beside the other settings", async () => {
     const session = await sessionWith(DIGEST);
     await say(session, "off");
-    expect(settingsIn(session)).toEqual({ summarizerModel: "none", enabled: false });
+    expect(settingsIn(session)).toEqual({ ...DIGEST, enabled: false });
   });
 
   test("said twice are still true", async () => {

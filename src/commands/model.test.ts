@@ -40,7 +40,7 @@ function saved(session: SimulatedSession): unknown {
 
 describe("/pruner model", () => {
   test("shows the model that is chosen, and what it is called", async () => {
-    expect((await say(sessionWith({}), "model")).message).toMatch(/summarizerModel is default.*prov\/main/);
+    expect((await say(sessionWith({}), "model")).message).toMatch(/summarizerModel is auto: mechanical digest/);
     const chosen = sessionWith({ summarizerModel: "prov/org/thinker:free" });
     expect((await say(chosen, "model")).message).toContain("prov/org/thinker:free");
   });
@@ -69,7 +69,7 @@ describe("/pruner model", () => {
     const { pruner } = sessionWith({});
     const models = () => ["prov/main", "prov/org/thinker:free"];
     const complete = (prefix: string) => completeCommand(pruner, prefix, models)?.map(({ value }) => value);
-    expect(complete("model ")).toEqual(["default", "none", ...models()].map((name) => `model ${name}`));
+    expect(complete("model ")).toEqual(["auto", "default", "none", ...models()].map((name) => `model ${name}`));
     expect(complete("model THINK")).toEqual(["model prov/org/thinker:free"]);
   });
 });

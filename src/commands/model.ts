@@ -12,7 +12,7 @@ const THINKING_KEY = "summarizerThinking";
 /** Names that `summarizerModel` takes, and that hold what has been typed. */
 export function completeModels({ args, models = [] }: CompletionInput): AutocompleteItem[] {
   const wanted = args.toLowerCase();
-  return completions(["default", "none", ...models].filter((name) => name.toLowerCase().includes(wanted)));
+  return completions(["auto", "default", "none", ...models].filter((name) => name.toLowerCase().includes(wanted)));
 }
 
 /** Shows or chooses the model that writes the summaries. */

@@ -3,6 +3,7 @@ import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
 import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "../budget.js";
 import { isAnswer } from "../transcript/messages.js";
 import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "../types.js";
+import { PRESSURE_SHARE } from "./prices.js";
 
 /** Remembers which usage figures have been judged, and which of them are from before the last flush. */
 export class BudgetWatch {
@@ -70,6 +71,21 @@ export class BudgetWatch {
     const { lastReplyBefore } = this.flushed;
     return lastReplyBefore === undefined || reply <= lastReplyBefore;
   }
+}
+
+/** Share of a limit that a flush brings the context down to once it is reached. */
+const ROOM_SHARE = 0.75;
+
+/**
+ * Tokens that have to be freed where the context has reached one of its limits, the window's own included; else those of
+ * a jump that counts as one; 0 without any.
+ */
+export function tokensToFree(usage: ContextUsage | undefined, config: BudgetConfig): number {
+  if (usage?.tokens == null) return 0;
+  const { tokens, contextWindow } = usage;
+  const shares = [PRESSURE_SHARE, config.autoBudgetThreshold ?? 1].map((share) => share * contextWindow);
+  const limit = Math.min(...shares, config.autoBudgetTokens ?? Number.POSITIVE_INFINITY);
+  return tokens >= limit ? tokens - limit * ROOM_SHARE : (config.budgetTurnDelta ?? 0) * contextWindow;
 }
 
 export type BudgetConfig = Pick<ContextPruneConfig, "autoBudgetThreshold" | "budgetTurnDelta" | "autoBudgetTokens">;

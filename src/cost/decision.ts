@@ -5,7 +5,15 @@ import { usageFraction } from "../budget.js";
 import { isAnswer } from "../transcript/messages.js";
 import type { CapturedBatch, ChainRange, ContextPruneConfig } from "../types.js";
 import { type ForecastConfig, forecastChains, forecastStubs, joinForecasts, type RewriteForecast } from "./forecast.js";
-import { decideFlush, expectedReads, type FlushDecision, type Rates, type SessionProgress } from "./prices.js";
+import {
+  decideFlush,
+  expectedReads,
+  type FlushDecision,
+  PRESSURE_SHARE,
+  priceOfAsking,
+  type Rates,
+  type SessionProgress,
+} from "./prices.js";
 
 /** What a flush would work on. */
 export interface CondensingChoice {
@@ -30,6 +38,8 @@ export interface CondensingSituation {
 /** A decision, and whether the chains come along. */
 export interface CondensingDecision extends FlushDecision {
   chains: boolean;
+  /** It pays with digests alone, though a model has been chosen. */
+  digest?: true;
 }
 
 /** Flushes where that is cheaper than to go on; chains come along where that is cheaper still. */
@@ -45,12 +55,26 @@ export function decideCondensing(
   return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
 }
 
-/** Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already. */
+/** So much of the window is in use that a flush is made whatever it costs. */
+export function isUnderPressure(usage: ContextUsage | undefined): boolean {
+  return (usageFraction(usage) ?? 0) >= PRESSURE_SHARE;
+}
+
+/** Part of what a flush saves that summaries which nobody has asked for may take. */
+const SUMMARY_PART = 0.05;
+
+/**
+ * Whether to have `pending` summarised ahead: where a flush would be made if its last turn had been answered already.
+ * @param isOptional only where the summaries take a small part of what the flush saves
+ */
 export function summariesPay(
   { rendered, pending, config }: Omit<CondensingChoice, "ranges">,
   situation: CondensingSituation,
+  isOptional = false,
 ): boolean {
-  return decide(forecastStubs(rendered, pending, config), situation).flush;
+  const { flush, savings, price } = decide(forecastStubs(rendered, pending, config), situation);
+  const { summarizerCost } = situation;
+  return flush && (!isOptional || summarizerCost <= SUMMARY_PART * (savings - price + summarizerCost));
 }
 
 /** The settings of the flush that was decided on: chains are left out where they do not come along. */
@@ -59,13 +83,14 @@ export function settingsFor({ chains }: CondensingDecision, config: ContextPrune
 }
 
 function decide(
-  { clearedTokens, keptTokens, carriedTokens, isLate }: RewriteForecast,
+  { clearedTokens, keptTokens, carriedTokens, isLate, recovery }: RewriteForecast,
   { progress, prices, summarizerCost, cacheIsCold, usage }: CondensingSituation,
 ): FlushDecision {
   const reads = expectedReads(progress, prices);
+  const recoveryCost = recovery ? priceOfAsking(recovery, (usage?.tokens ?? 0) - clearedTokens, prices) : 0;
   const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
   return decideFlush(
-    { ...rewrite, expectedRequests: reads, prices, summarizerCost, cacheIsCold },
+    { ...rewrite, expectedRequests: reads, prices, summarizerCost, recoveryCost, cacheIsCold },
     usageFraction(usage) ?? undefined,
   );
 }
@@ -76,8 +101,20 @@ export interface BranchProgress extends SessionProgress {
   model: string | undefined;
   /** When it came, ms. */
   lastReplyAt: number | undefined;
+  /** When the host has kept the cache warm last, ms. */
+  warmedAt: number | undefined;
   /** The host has compacted the context behind that reply. */
   compacted: boolean;
+  /** The longest pause (ms) after which this model's cache still held the prompt, and the shortest after which it did not. */
+  keptFor: number | undefined;
+  goneAfter: number | undefined;
+  /** The last reply's prompt was read from the cache or written to it. */
+  wasCached: boolean;
+}
+
+/** How long (ms) the provider keeps a prompt, as far as the session has shown it. */
+export function lifetimeOf({ keptFor, goneAfter }: BranchProgress, assumedMs: number): number {
+  return Math.max(Math.min(assumedMs, goneAfter ?? assumedMs), keptFor ?? 0);
 }
 
 /** A branch without entries. */
@@ -88,22 +125,28 @@ export const NO_PROGRESS: BranchProgress = {
   requestsThisTurn: 0,
   model: undefined,
   lastReplyAt: undefined,
+  warmedAt: undefined,
   compacted: false,
+  keptFor: undefined,
+  goneAfter: undefined,
+  wasCached: false,
 };
 
 /**
  * Reads the progress from the entries of a branch, root first.
- * @param lifetimeMs how long the provider keeps a prompt
+ * @param assumedMs how long the provider keeps a prompt, before the session has shown it
  * @param before the progress up to these entries
  */
 export function progressOf(
   entries: readonly SessionEntry[],
-  lifetimeMs: number,
+  assumedMs: number,
   before: BranchProgress = NO_PROGRESS,
 ): BranchProgress {
   const progress = { ...before };
   for (const entry of entries) {
     if (entry.type === "compaction") progress.compacted = true;
+    // Only the newer host has entries of this type.
+    if ("kind" in entry && entry.kind === "cache_warm") progress.warmedAt = Date.parse(entry.timestamp);
     if (entry.type !== "message") continue;
     const { message } = entry;
     if (message.role === "user") {
@@ -113,8 +156,16 @@ export function progressOf(
     if (!isAnswer(message)) continue;
     const by = `${message.provider}/${message.model}`;
     const { compacted, model, lastReplyAt } = progress;
-    const isLate = lastReplyAt !== undefined && message.timestamp - lastReplyAt > lifetimeMs;
-    if (progress.requests > 0 && (compacted || by !== model || isLate)) progress.coldRequests += 1;
+    const isOther = compacted || by !== model;
+    const pause = lastReplyAt === undefined ? 0 : message.timestamp - Math.max(lastReplyAt, progress.warmedAt ?? 0);
+    if (progress.requests > 0 && (isOther || pause > lifetimeOf(progress, assumedMs))) progress.coldRequests += 1;
+    if (by !== model) Object.assign(progress, { keptFor: undefined, goneAfter: undefined });
+    const { input = 0, cacheRead = 0, cacheWrite = 0 } = message.usage ?? {};
+    if (!isOther && cacheRead > (input + cacheRead + cacheWrite) / 2)
+      progress.keptFor = Math.max(progress.keptFor ?? 0, pause);
+    else if (!isOther && cacheRead === 0 && progress.wasCached)
+      progress.goneAfter = Math.min(progress.goneAfter ?? Number.POSITIVE_INFINITY, pause);
+    progress.wasCached = cacheRead + cacheWrite > 0;
     progress.requests += 1;
     progress.requestsThisTurn += 1;
     progress.model = by;

@@ -36,6 +36,16 @@ export interface RewriteForecast {
   carriedTokens?: number;
   /** Requests have carried what it clears; see `FlushForecast.isLate`. */
   isLate?: boolean;
+  /** How much of it is expected to be asked back; nothing where this is missing. */
+  recovery?: Recovery;
+}
+
+/** What a model is expected to ask back of what is cleared. */
+export interface Recovery {
+  /** Requests that it takes more. */
+  requests: number;
+  /** Tokens that come back. */
+  tokens: number;
 }
 
 /** What decides how large the texts will be that come in place of results and arguments. */
@@ -43,6 +53,8 @@ export interface ForecastConfig
   extends Pick<ContextPruneConfig, "minBatchChars" | "condenseArgs" | "purgeErrors" | "chainCompression"> {
   /** Share of an output's tokens that its summary has. */
   summaryShare: number;
+  /** Chance (0 to 1) that a call is quoted again. */
+  chanceOfUse?(key: string): number;
   /** Tokens of the message at an index of the prompt; estimated anew where this is missing. */
   tokensAt?(rendered: readonly AgentMessage[], index: number): number;
   /** Missing where any common beginning of two prompts is found. */
@@ -78,8 +90,11 @@ export function forecastStubs(
   let carriedTokens = 0;
   let firstChanged = -1;
   let replyIndex = 0;
-  const clear = (tokens: number, index: number) => {
+  const chanceOf = (key: string) => config.chanceOfUse?.(key) ?? 0;
+  const recovery: Recovery = { requests: 0, tokens: 0 };
+  const clear = (tokens: number, index: number, key: string) => {
     clearedTokens += tokens;
+    recovery.tokens += tokens * chanceOf(key);
     // The first reply behind it is the one that had to see it.
     carriedTokens += tokens * Math.max(0, repliesBehind - 1);
     if (firstChanged < 0 || index < firstChanged) firstChanged = index;
@@ -91,13 +106,16 @@ export function forecastStubs(
       repliesBehind -= 1;
     }
     if (!isToolResult(message)) continue;
-    const call = calls.get(keyAt(i) ?? "");
+    const key = keyAt(i) ?? "";
+    const call = calls.get(key);
     if (!call) continue;
+    const clearedBefore = clearedTokens;
     const ofArguments = savedArgumentTokens(call, config);
-    if (ofArguments > 0) clear(ofArguments, replyIndex);
+    if (ofArguments > 0) clear(ofArguments, replyIndex, key);
     const before = contentTokens(message.content);
     const after = STUB_TOKENS + before * config.summaryShare;
-    if (after <= before * MAX_STUB_SHARE) clear(before - after, i);
+    if (after <= before * MAX_STUB_SHARE) clear(before - after, i, key);
+    if (clearedTokens > clearedBefore) recovery.requests += chanceOf(key);
   }
   const start = rewriteStart(rendered, firstChanged, config.lookback);
   return {
@@ -106,6 +124,7 @@ export function forecastStubs(
     firstChanged,
     ...(start === 0 ? { carriedTokens } : {}),
     ...(carriedTokens > 0 ? { isLate: true } : {}),
+    ...(recovery.requests > 0 ? { recovery } : {}),
   };
 }
 
@@ -192,6 +211,8 @@ export function joinForecasts(first: RewriteForecast, second: RewriteForecast): 
     firstChanged: deep.firstChanged,
     ...(carried.length > 0 ? { carriedTokens: carried.reduce((sum, tokens) => sum + tokens, 0) } : {}),
     ...(first.isLate || second.isLate ? { isLate: true } : {}),
+    // What stands as stubs already has been reckoned with.
+    ...(first.recovery ? { recovery: first.recovery } : {}),
   };
 }
 

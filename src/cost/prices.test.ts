@@ -143,19 +143,19 @@ describe("the decision on a flush", () => {
     expect(reason({ clearedTokens: 0 }, 0.95)).toBe("nothing-to-clear");
   });
 
-  test("that comes late has to pay five times over", () => {
+  test("that comes late has to pay five and a half times over", () => {
     // 0.12 at 24 requests, and a price of 0.115
-    expect(decideFlush(forecast({ isLate: true, expectedRequests: 115 }), undefined).flush).toBe(false);
-    expect(decideFlush(forecast({ isLate: true, expectedRequests: 116 }), undefined).flush).toBe(true);
+    expect(decideFlush(forecast({ isLate: true, expectedRequests: 126 }), undefined).flush).toBe(false);
+    expect(decideFlush(forecast({ isLate: true, expectedRequests: 127 }), undefined).flush).toBe(true);
     expect(decideFlush(forecast({ isLate: true, cacheIsCold: true }), undefined).flush).toBe(true);
   });
 
   test("that needs summaries has to bring in more than they cost, and late far more", () => {
-    // 0.005 a request: 0.115 for the rewrite and 0.04 for summaries, of which 0.06 is wanted, late 0.575 and 0.12
+    // 0.005 a request: 0.115 for the rewrite and 0.04 for summaries, of which 0.06 is wanted, late 0.6325 and 0.12
     const after = (expectedRequests: number, isLate: boolean) =>
       decideFlush(forecast({ summarizerCost: 0.04, expectedRequests, isLate }), undefined).flush;
     expect([after(35, false), after(36, false)]).toEqual([false, true]);
-    expect([after(139, true), after(140, true)]).toEqual([false, true]);
+    expect([after(150, true), after(151, true)]).toEqual([false, true]);
   });
 
   test("that recurs waits until enough has been carried along", () => {

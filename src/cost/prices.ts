@@ -128,6 +128,8 @@ export interface FlushForecast {
   prices: Rates;
   /** In the currency of `prices`; 0 for summaries that are paid for already. */
   summarizerCost: number;
+  /** The same for what is expected to be asked back. */
+  recoveryCost?: number;
   /** Nothing of the prompt is cached any more, so that a rewrite costs nothing. */
   cacheIsCold: boolean;
   /**
@@ -144,16 +146,30 @@ export interface FlushForecast {
 
 /**
  * What a flush is expected to save on later requests, `cleared × requests still to come × read price`, and to cost at once,
- * `kept × (write price − read price) + summariser cost`, in the currency of its prices. On a cold cache the rewrite is free.
+ * `kept × (write price − read price) + summariser cost + price of asking back`, in the currency of its prices. On a cold cache the rewrite is free.
  */
 export function flushBalance(forecast: FlushForecast): { savings: number; price: number } {
   const { clearedTokens, keptTokens, expectedRequests, prices, summarizerCost, cacheIsCold } = forecast;
+  const { recoveryCost = 0 } = forecast;
   const read = readPrice(prices);
   const rewrite = cacheIsCold ? 0 : keptTokens * Math.max(0, writePrice(prices) - read);
   return {
     savings: (clearedTokens * expectedRequests * read) / MILLION,
-    price: rewrite / MILLION + summarizerCost,
+    price: rewrite / MILLION + summarizerCost + recoveryCost,
   };
+}
+
+/** Tokens of a reply that asks for an output. */
+const ASKING_TOKENS = 100;
+
+/** What it costs to ask back: the prompt is read once more for each request, what comes back is written. */
+export function priceOfAsking(
+  { requests, tokens }: { requests: number; tokens: number },
+  promptTokens: number,
+  prices: Rates,
+): number {
+  const reading = requests * (Math.max(0, promptTokens) * readPrice(prices) + ASKING_TOKENS * prices.output);
+  return (reading + tokens * writePrice(prices)) / MILLION;
 }
 
 /**
@@ -168,7 +184,7 @@ const CARRIED_SHARE = 0.6;
  * short sessions came to cost more than they would have raw.
  */
 const MARGINS = { rewrite: 1, summary: 1.5 };
-const LATE_MARGINS = { rewrite: 5, summary: 3 };
+const LATE_MARGINS = { rewrite: 5.5, summary: 3 };
 
 /** How far a session has come. */
 export interface SessionProgress {
@@ -254,9 +270,9 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
   });
   if (forecast.clearedTokens <= 0) return decide(false, "nothing-to-clear");
   if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
-  const { carriedTokens, prices, summarizerCost } = forecast;
+  const { carriedTokens, prices, summarizerCost, recoveryCost = 0 } = forecast;
   const atLeast = ({ rewrite, summary }: typeof MARGINS) =>
-    (price - summarizerCost) * rewrite + summarizerCost * summary;
+    (price - summarizerCost - recoveryCost) * rewrite + summarizerCost * summary + recoveryCost;
   if (savings <= atLeast(MARGINS))
     return waitUntilWorth(atLeast(forecast.isLate && !forecast.cacheIsCold ? LATE_MARGINS : MARGINS));
   if (forecast.cacheIsCold) return decide(true, "cold-cache");

@@ -62,6 +62,8 @@ export interface SessionModel {
   name: string;
   /** Tokens. */
   contextWindow: number;
+  /** Thinking is lost where something before it changes. */
+  bindsThinking?: boolean;
   cache: CachePolicy;
   /** Prices of a prompt of so many tokens. */
   rates(promptTokens: number): Rates;
@@ -76,6 +78,8 @@ export type Summarizer =
 
 export interface ModelSummarizer {
   kind: "model";
+  /** Nobody has chosen it: it is asked only where it takes little of what it helps to save, and a digest does elsewhere. */
+  isOptional: boolean;
   /** Share of an output's tokens that its summary is expected to have, 0 to 1. */
   summaryShare: number;
   /** Price of a call that takes so many tokens, in the currency of the session model's prices. */

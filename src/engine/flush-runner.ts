@@ -1,5 +1,6 @@
 /** Runs the flushes of one session, one at a time, beside the agent, and prefetches their summaries. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { InUse } from "../capture/in-use.js";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { describeCall } from "../digest/describe.js";
 import {
@@ -36,6 +37,8 @@ export interface FlushRequest {
   pending: readonly CapturedBatch[];
   /** The conversation that `pending` is from. */
   messages: readonly AgentMessage[];
+  /** Results that are still at work: no chain that holds one is compressed. */
+  inUse: InUse;
   summarizer: Summarizer;
   config: ContextPruneConfig;
   isProtected: Protection;
@@ -181,8 +184,9 @@ export class FlushRunner {
         isProtected,
         detected: this.state.chainsOf(messages, isProtected),
         all: compactAll,
+        inUse: request.inUse,
         protectedTurns: protectedTurnsOf(config),
-        fuse: model && ((summaries) => this.fuse(summaries, model, config, guide)),
+        fuse: model && !model.isOptional ? (summaries) => this.fuse(summaries, model, config, guide) : undefined,
       },
     });
     this.queue.forget(work);
@@ -210,7 +214,9 @@ export class FlushRunner {
     work: readonly CapturedBatch[],
     { summarizer, config, guide, mustFree, onProgress }: FlushRequest,
   ): Promise<BatchSummary | null> {
-    if (summarizer.kind === "digest") return digestSummary(batch);
+    // What is worth an optional model's summary has been asked for before.
+    const isOptional = summarizer.kind === "model" && summarizer.isOptional;
+    if (summarizer.kind === "digest" || (isOptional && !this.queue.hasBeenAsked(batch))) return digestSummary(batch);
     if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
@@ -218,7 +224,7 @@ export class FlushRunner {
     const onChars = (chars: number) => tell("running", chars);
     const made =
       summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, { guide, onChars }) : null;
-    const summary = made ?? (mustFree && !this.cancelled ? digestSummary(batch) : null);
+    const summary = made ?? ((mustFree || isOptional) && !this.cancelled ? digestSummary(batch) : null);
     tell(summary ? "done" : "failed", summary?.whole.length ?? 0);
     return summary;
   }

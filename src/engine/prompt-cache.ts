@@ -1,6 +1,7 @@
 /** What is known of the provider's prompt cache, and the decisions that rest on it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
+import type { InUse } from "../capture/in-use.js";
 import type { Protection } from "../capture/protection.js";
 import { CacheBreakpoints } from "../cost/breakpoints.js";
 import {
@@ -8,6 +9,7 @@ import {
   type CondensingDecision,
   type CondensingSituation,
   decideCondensing,
+  lifetimeOf,
   NO_PROGRESS,
   progressOf,
   summariesPay,
@@ -25,6 +27,8 @@ import type { SessionState } from "./session-state.js";
 export interface CondensingQuestion {
   messages: readonly AgentMessage[];
   pending: readonly CapturedBatch[];
+  /** Results that are still at work; those of `pending` are marked as held. */
+  inUse: InUse;
   /** Of `pending`, what a summariser would still have to be paid for. */
   unpaid: readonly CapturedBatch[];
   isProtected: Protection;
@@ -67,16 +71,25 @@ export class PromptCache {
 
   /** Decides on a flush before a request leaves; `undefined` where there is nothing to decide. */
   decide(question: CondensingQuestion): CondensingDecision | undefined {
-    const { messages, isProtected, pending, config } = question;
+    const { messages, isProtected, inUse, config } = question;
+    const pending = question.pending.filter(({ held }) => !held);
     const { indexer } = this.state;
     const detected = this.state.chainsOf(messages, isProtected);
-    const ranges = compressibleRanges({ messages, isProtected, detected, config, indexer });
+    const ranges = compressibleRanges({ messages, isProtected, detected, inUse, config, indexer });
     const subject = [...pending.map(({ toolCalls }) => toolCalls[0]?.occurrenceKey), ranges.length].join();
     if ((pending.length === 0 && ranges.length === 0) || subject === this.fruitless) return undefined;
     this.subject = subject;
-    const forecastConfig = this.forecastConfig(question);
-    const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
-    this.lastDecision = decideCondensing(choice, this.situation(question, forecastConfig));
+    const decideWith = (asked: CondensingQuestion): CondensingDecision => {
+      const forecastConfig = this.forecastConfig(asked);
+      const choice = { rendered: question.render(), pending, ranges, config: forecastConfig };
+      return decideCondensing(choice, this.situation(asked, forecastConfig));
+    };
+    const { summarizer } = question;
+    const own = decideWith(isOptional(summarizer) ? withDigests(question) : question);
+    // Where summaries do not pay, digests may.
+    const isModel = summarizer.kind === "model" && !summarizer.isOptional;
+    const other = isModel && !own.flush ? decideWith(withDigests(question)) : undefined;
+    this.lastDecision = other?.flush ? { ...other, digest: true } : own;
     return this.lastDecision;
   }
 
@@ -84,7 +97,7 @@ export class PromptCache {
   summariesPay(question: CondensingQuestion): boolean {
     const config = this.forecastConfig(question);
     const choice = { rendered: question.render(), pending: question.pending, config };
-    return summariesPay(choice, this.situation(question, config));
+    return summariesPay(choice, this.situation(question, config), isOptional(question.summarizer));
   }
 
   private forecastConfig({ config, model, summarizer }: CondensingQuestion): ForecastConfig {
@@ -92,6 +105,7 @@ export class PromptCache {
     return {
       ...config,
       summaryShare: shareOf(summarizer),
+      chanceOfUse: config.workingSet === null ? undefined : (key) => this.state.chanceOfUse(key),
       tokensAt: (rendered, index) => this.marks.tokensAt(rendered, index),
       lookback: blocks === undefined ? undefined : { blocks, ends: this.breakpoints.lengths },
     };
@@ -101,10 +115,12 @@ export class PromptCache {
     { unpaid, usage, model, summarizer }: CondensingQuestion,
     forecastConfig: ForecastConfig,
   ): CondensingSituation {
-    const lifetimeMs = model?.cache.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
-    const { model: lastModel, compacted, ...progress } = this.progressOf(lifetimeMs);
+    const assumedMs = model?.cache.lifetimeMs ?? DEFAULT_PROFILE.lifetimeMs;
+    const progress = this.progressOf(assumedMs);
+    const { model: lastModel, compacted, warmedAt } = progress;
     const modelChanged = model !== undefined && lastModel !== model.name;
-    const { lastRequestAt } = this;
+    const lastRequestAt = this.lastRequestAt && Math.max(this.lastRequestAt, warmedAt ?? 0);
+    const lifetimeMs = lifetimeOf(progress, assumedMs);
     const cacheIsCold = isCacheCold({ now: this.clock.now(), lastRequestAt, lifetimeMs, modelChanged, compacted });
     if (cacheIsCold) this.breakpoints.clear();
     const price = () =>
@@ -136,6 +152,14 @@ interface ProgressFold {
   lifetimeMs: number;
   entries: number;
   progress: BranchProgress;
+}
+
+function isOptional(summarizer: Summarizer): boolean {
+  return summarizer.kind === "model" && summarizer.isOptional;
+}
+
+function withDigests(question: CondensingQuestion): CondensingQuestion {
+  return { ...question, summarizer: { kind: "digest" }, unpaid: [] };
 }
 
 function shareOf(summarizer: Summarizer): number {

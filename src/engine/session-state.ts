@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureOversized, captureUnindexedBatches } from "../batch-capture.js";
-import { heldReads } from "../capture/in-use.js";
+import { type InUse, type InUseQuestion, WorkingSet } from "../capture/in-use.js";
 import type { Protection } from "../capture/protection.js";
 import { ChainScan } from "../chains/scan.js";
 import { ToolCallIndexer } from "../indexer.js";
@@ -47,8 +47,8 @@ export interface PendingOptions {
   unseenToo?: boolean;
   /** User turns at the end whose results are left alone. */
   protectedTurns?: number;
-  /** The conversation to its end, where `messages` stop before it: what came behind them may hold a result back. */
-  whole?: readonly AgentMessage[];
+  /** Results that are finished but still at work. */
+  inUse?: InUse;
 }
 
 /** What commands, screens and recovery see of a session: nothing in it can be changed. */
@@ -81,6 +81,7 @@ export class SessionState {
   moves = 0;
   private blobFolders: ReadonlySet<string> | undefined;
   private readonly scan = new ChainScan();
+  private readonly workingSet = new WorkingSet();
   /** The conversation as of a number of entries. */
   private conversation: { entries: number; messages: readonly AgentMessage[] } = { entries: 0, messages: [] };
   private planned: { epoch: number; config: PlanConfig; plan: RenderPlan } | undefined;
@@ -142,9 +143,19 @@ export class SessionState {
     return this.planned.plan;
   }
 
+  /** What is still at work before the request that follows `messages`. */
+  inUse(messages: readonly AgentMessage[], question: Pick<InUseQuestion, "requests" | "maxChars">): InUse {
+    const isCondensed = (key: string) => this.indexer.isSummarized(key);
+    return this.workingSet.of(messages, { ...question, cwd: this.reader.getCwd(), isCondensed });
+  }
+
+  /** Chance (0 to 1) that a call of the conversation last asked about is quoted again. */
+  chanceOfUse(key: string): number {
+    return this.workingSet.chanceOf(key);
+  }
+
   /** What a flush could take of `messages` now. */
   pending(messages: readonly AgentMessage[], options: PendingOptions): CapturedBatch[] {
-    const held = heldReads(options.whole ?? messages, this.reader.getCwd());
     return captureUnindexedBatches(messages, {
       frontierKey: this.indexer.frontierKey(),
       isDealtWith: (key) => this.indexer.isSummarized(key) || this.indexer.isSkipped(key),
@@ -152,7 +163,7 @@ export class SessionState {
       batchingMode: options.batchingMode,
       unseenToo: options.unseenToo,
       protectedTurns: options.protectedTurns,
-      isHeld: (key) => held.has(key),
+      isHeld: (key) => options.inUse?.has(key) === true,
     });
   }
 

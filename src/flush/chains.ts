@@ -2,6 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureOccurrences, repeatedKeys } from "../batch-capture.js";
 import { contentHash } from "../capture/duplicates.js";
+import type { InUse } from "../capture/in-use.js";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
 import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "../chain-compressor.js";
 import { detectChains } from "../chain-detector.js";
@@ -25,6 +26,8 @@ export interface ChainChoice {
   indexer: ToolCallIndexer;
   /** Results that stay pending after this flush. */
   isPending(key: string): boolean;
+  /** Results that are still at work: their chains stay. */
+  inUse?: InUse;
   /** Summary of a result, be it made in this flush. */
   summaryOf(key: string): string | undefined;
   /** Takes every chain behind the window, however few there are. */
@@ -54,7 +57,7 @@ export async function prepareChains(choice: ChainChoice): Promise<PreparedChains
 export function compressibleRanges({
   config,
   ...choice
-}: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "indexer"> & {
+}: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "indexer" | "inUse"> & {
   config: ContextPruneConfig;
 }): ChainRange[] {
   const { chainCompression } = config;
@@ -80,7 +83,7 @@ export function eligibleRanges(choice: Omit<ChainChoice, "summaryOf" | "fuse">):
     config,
     all: choice.all,
     isCompressed,
-    isDealtWith: (key) => !choice.isPending(key),
+    isDealtWith: (key) => !choice.isPending(key) && !choice.inUse?.has(key),
   }).filter((range) => !isOpen(range) && range.finalAssistantTimestamp < protectedSince && hasName(range, indexer));
   // A key that two results share could not be given back.
   const repeated = repeatedKeys(messages, new Set(selected.flatMap((range) => range.occurrenceKeys)));

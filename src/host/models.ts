@@ -36,7 +36,7 @@ const LEVELS: readonly Level[] = ["off", "minimal", "low", "medium", "high", "xh
 /** The summariser that the settings name, or why there is none. */
 export type SummarizerChoice =
   | { kind: "digest" }
-  | { kind: "model"; models: ModelChoice }
+  | { kind: "model"; models: ModelChoice; isOptional: boolean }
   | { kind: "missing"; reason: string };
 
 type SummarizerSettings = Pick<ContextPruneConfig, "summarizerModel" | "summarizerThinking">;
@@ -55,9 +55,16 @@ export function chooseSummarizer(
   const { summarizerModel } = config;
   if (summarizerModel === "none") return { kind: "digest" };
   const session = host.model && bindModel({ model: host.model }, config, host.models);
+  if (summarizerModel === "auto") {
+    // What costs nothing in the host's table takes time, or requests of a plan.
+    const isPriced = (host.model?.cost.input ?? 0) > 0;
+    return session && isPriced
+      ? { kind: "model", models: { configured: session }, isOptional: true }
+      : { kind: "digest" };
+  }
   if (summarizerModel === "default") {
     return session
-      ? { kind: "model", models: { configured: session } }
+      ? { kind: "model", models: { configured: session }, isOptional: false }
       : missing("the session has no model. Choose a summariser with /pruner model");
   }
   const named = findModel(summarizerModel, host.models);
@@ -68,7 +75,8 @@ export function chooseSummarizer(
       `there is no key for summarizerModel ${summarizerModel}. Use /login for ${provider}, or /pruner model`,
     );
   }
-  return { kind: "model", models: { configured: bindModel(named, config, host.models), session } };
+  const configured = bindModel(named, config, host.models);
+  return { kind: "model", models: { configured, session }, isOptional: false };
 }
 
 /** The model of `provider/id` or `provider/id:level`; ids may hold slashes and colons themselves. */
@@ -113,7 +121,7 @@ function findConfigured(
   { models, model }: Pick<HostSnapshot, "models" | "model">,
 ): NamedModel | undefined {
   if (name === "none") return undefined;
-  return name === "default" ? model && { model } : findModel(name, models);
+  return name === "default" || name === "auto" ? model && { model } : findModel(name, models);
 }
 
 function unknownModel(name: string, models: Pick<ModelRegistry, "getAvailable">): string {

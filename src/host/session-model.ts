@@ -20,8 +20,20 @@ export function sessionModel(model: Model<Api> | undefined, retention: string | 
   return {
     name: `${model.provider}/${model.id}`,
     contextWindow: model.contextWindow,
+    bindsThinking: bindsThinking(model),
     cache: { lifetimeMs: retention === "long" ? LONG_LIFETIME_MS : lifetimeMs, minTokens, lookbackBlocks },
     // A model without prices has those of a usual one, so that proportions are right at least.
     rates: (promptTokens) => (model.cost.input > 0 ? ratesFor(model.cost, promptTokens) : rates),
   };
+}
+
+/** Models on Bedrock whose requests the newer host sends with `block_binding`. */
+const BOUND_ON_BEDROCK = /opus-4-[78]|(?:opus|sonnet|haiku|fable)-5/;
+
+/** As the newer host decides on `prefix_mismatch_behavior: "drop_block"`. */
+function bindsThinking({ api, id, compat }: Pick<Model<Api>, "api" | "id" | "compat">): boolean {
+  if (api === "bedrock-converse-stream") return BOUND_ON_BEDROCK.test(id);
+  const isManaged =
+    compat !== undefined && "supportsMidConvoEffort" in compat && compat.supportsMidConvoEffort === true;
+  return api === "anthropic-messages" && isManaged;
 }

@@ -1,6 +1,6 @@
 /** The host's models as a session's summarisers: which one is asked, and what happens when it does not answer. */
 import { SUMMARY_SHARE } from "../cost/forecast.js";
-import { costOf } from "../cost/prices.js";
+import { costOf, DEFAULT_PROFILE, type Rates, scaleRates } from "../cost/prices.js";
 import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "../engine/environment.js";
 import { type Attempt, SummarizerPolicy } from "../engine/summarizer-policy.js";
 import {
@@ -15,7 +15,11 @@ import {
 import { isReplyFault, type Trouble } from "../summary/trouble.js";
 import type { CapturedBatch, ContextPruneConfig } from "../types.js";
 import type { HostSnapshot } from "./host.js";
-import { chooseSummarizer, summarizerRates } from "./models.js";
+import { chooseSummarizer, type SummarizerChoice, summarizerRates } from "./models.js";
+import { sessionModel } from "./session-model.js";
+
+/** Price of a summariser that is not the session's model, as a share of it, where it is unknown. */
+const USUAL_PRICE_SHARE = 0.2;
 
 /** Remembers for one session how its models fare. */
 export class HostSummarizers {
@@ -33,7 +37,7 @@ export class HostSummarizers {
   choose(config: ContextPruneConfig, host: Pick<HostSnapshot, "models" | "model">): Summarizer {
     try {
       const choice = chooseSummarizer(config, host);
-      return choice.kind === "model" ? this.bind(choice.models, config, host) : choice;
+      return choice.kind === "model" ? this.bind(choice, config, host) : choice;
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
       return { kind: "missing", reason: `the host's models could not be read: ${detail}` };
@@ -41,17 +45,17 @@ export class HostSummarizers {
   }
 
   private bind(
-    models: ModelChoice,
+    { models, isOptional }: Extract<SummarizerChoice, { kind: "model" }>,
     config: ContextPruneConfig,
     host: Pick<HostSnapshot, "models" | "model">,
   ): ModelSummarizer {
     const { policy } = this;
-    const rates = summarizerRates(config, host);
     return {
       kind: "model",
+      isOptional,
       summaryShare: SUMMARY_SHARE,
       priceOf: ({ inputTokens, outputTokens }) =>
-        rates ? costOf({ read: 0, write: 0, input: inputTokens, output: outputTokens }, rates) : 0,
+        costOf({ read: 0, write: 0, input: inputTokens, output: outputTokens }, pricedRates(config, host)),
       isAvailable: () => policy.isAvailable(models),
       flushBegins: () => policy.flushBegins(),
       forgive: () => policy.forgive(),
@@ -110,4 +114,12 @@ export class HostSummarizers {
       return null;
     }
   }
+}
+
+/** Prices to reckon with. A model without any still takes time, or requests of a plan, and has usual ones. */
+function pricedRates(config: ContextPruneConfig, host: Pick<HostSnapshot, "models" | "model">): Rates {
+  const rates = summarizerRates(config, host);
+  if (rates && rates.input > 0) return rates;
+  const own = sessionModel(host.model, undefined)?.rates(0) ?? DEFAULT_PROFILE.rates;
+  return config.summarizerModel.includes("/") ? scaleRates(own, USUAL_PRICE_SHARE) : own;
 }

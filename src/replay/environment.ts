@@ -76,6 +76,7 @@ export class ReplaySession {
   private summarizer({ summarize, fuse }: StandIn): ModelSummarizer {
     return {
       kind: "model",
+      isOptional: this.options.config.summarizerModel === "auto",
       summaryShare: this.options.summaryShare,
       priceOf: (tokens) => this.options.provider.summarizerCost(tokens),
       isAvailable: () => true,

@@ -84,8 +84,14 @@ describe("a replay", () => {
     // Without its last message, a reply, the session ends in the middle of a run.
     const { entries, ...rest } = workload("short");
     const cut = entries.slice(0, -1);
-    const { report: whole } = await report("pruneOn=agent-message,summarizerModel=default", { ...rest, entries });
-    const { report: broken } = await report("pruneOn=agent-message,summarizerModel=default", { ...rest, entries: cut });
+    const { report: whole } = await report("pruneOn=agent-message,summarizerModel=default,workingSet=off", {
+      ...rest,
+      entries,
+    });
+    const { report: broken } = await report("pruneOn=agent-message,summarizerModel=default,workingSet=off", {
+      ...rest,
+      entries: cut,
+    });
     expect(broken.pruned.flushes).toBe(whole.pruned.flushes - 1);
     expect(broken.pruned.summarizerCost).toBeGreaterThan(whole.pruned.summarizerCost * 0.8);
   });

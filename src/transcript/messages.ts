@@ -71,6 +71,12 @@ export function hasSpeech(content: AssistantMessage["content"]): boolean {
   return content.some((block) => isText(block) && block.text.trim() !== "");
 }
 
+/** Some reply among the messages carries thinking that its provider has signed. */
+export function holdsSignedThinking(messages: readonly AgentMessage[]): boolean {
+  const isSigned = (block: AssistantMessage["content"][number]) => block.type === "thinking" && block.thinkingSignature;
+  return messages.some((message) => isAnswer(message) && message.content.some(isSigned));
+}
+
 export function isImage(block: { type: string }): block is ImageContent {
   return block?.type === "image";
 }

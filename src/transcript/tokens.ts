@@ -15,6 +15,11 @@ export function tokensOfChars(chars: number): number {
   return Math.ceil(chars / CHARS_PER_TOKEN);
 }
 
+/** Characters that so many tokens are, by the same estimate. */
+export function charsOfTokens(tokens: number): number {
+  return tokens * CHARS_PER_TOKEN;
+}
+
 /** Tokens of one image, whatever its size: pi's own flat estimate. */
 export const IMAGE_TOKENS = 1_200;
 

@@ -2,6 +2,7 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { isRecord } from "../../src/text/json.js";
 
 export interface PiFolders {
   root: string;
@@ -68,7 +69,12 @@ function isWritable(folder: string): boolean {
 /** Settings that keep the host from doing anything of its own between the requests of a test. */
 export const QUIET_SETTINGS = { compaction: { enabled: false }, retry: { enabled: false }, quietStartup: true };
 
+/** Unless a test says otherwise, the scripted model writes the summaries, and all that has been answered is condensed. */
+export const TEST_SETTINGS = { summarizerModel: "default", workingSet: null };
+
 /** Writes pi's global settings file; `settings` go over the quiet ones, key by key. */
-export function writeSettings(folders: PiFolders, settings: Record<string, unknown> = {}): void {
+export function writeSettings(folders: PiFolders, given: Record<string, unknown> = {}): void {
+  const contextPrune = { ...TEST_SETTINGS, ...(isRecord(given.contextPrune) ? given.contextPrune : {}) };
+  const settings = { ...given, contextPrune };
   writeFileSync(join(folders.agentDir, "settings.json"), JSON.stringify({ ...QUIET_SETTINGS, ...settings }, null, 2));
 }
