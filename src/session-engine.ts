@@ -203,8 +203,12 @@ export class SessionEngine {
 
   /** @param maxChars room for it */
   private inUse({ model }: Moment, messages: readonly AgentMessage[], maxChars = roomFor(model?.contextWindow)): InUse {
-    const requests = this.settings.workingSet;
-    return this.state.inUse(messages, requests === null ? { requests: 0, maxChars: 0 } : { requests, maxChars });
+    const { workingSet: requests, pruneOn } = this.settings;
+    const isPriced = pruneOn === "cache-aware";
+    return this.state.inUse(
+      messages,
+      requests === null ? { requests: 0, maxChars: 0 } : { requests, isPriced, maxChars },
+    );
   }
 
   /** What is protected now. Compiled once for each state of the settings, since every request asks. */
