@@ -236,7 +236,7 @@ export const SETTINGS_TABLE = defineSettings<ContextPruneConfig>(
         ...optionalInteger(
           { min: 1, max: 1_000, off: "Off", presets: [8, 24, 64] },
           "Working set",
-          "Requests for which results and arguments about an edited file stay after its last use; other results stay a 24th as long.",
+          "Requests for which results and arguments about an edited file stay after its last use; other results stay an eighth as long at most.",
         ),
         default: 24,
       },

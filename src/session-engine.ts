@@ -264,8 +264,12 @@ export class SessionEngine {
     messages: readonly AgentMessage[],
     maxChars = roomFor(model?.contextWindow),
   ): InUse {
-    const requests = this.settings.workingSet;
-    return this.state.inUse(messages, requests === null ? { requests: 0, maxChars: 0 } : { requests, maxChars });
+    const { workingSet: requests, pruneOn } = this.settings;
+    const isPriced = pruneOn === "cache-aware";
+    return this.state.inUse(
+      messages,
+      requests === null ? { requests: 0, maxChars: 0 } : { requests, isPriced, maxChars },
+    );
   }
 
   /** The output of this call is never condensed: it is protected, or has been asked back. */

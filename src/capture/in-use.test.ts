@@ -49,9 +49,10 @@ describe("what is in use", () => {
     expect(inUse([...start, ...others(6), ...bash("grep -n x src/../a.ts"), ...others(5)])).toContain(2);
   });
 
-  test("of a file that was only read, a 24th as long", () => {
-    expect(inUse([user(), ...read("a.ts"), ...others(1)], { requests: 48 })).toContain(2);
-    expect(inUse([user(), ...read("a.ts"), ...others(2)], { requests: 48 })).not.toContain(2);
+  test("of a file that was only read, an eighth as long, a 24th where prices decide", () => {
+    expect(inUse([user(), ...read("a.ts"), ...others(1)], { requests: 16 })).toContain(2);
+    expect(inUse([user(), ...read("a.ts"), ...others(2)], { requests: 16 })).not.toContain(2);
+    expect(inUse([user(), ...read("a.ts"), ...others(1)], { requests: 16, isPriced: true })).not.toContain(2);
   });
 
   test("gives way to newer content of its file", () => {

@@ -18,8 +18,12 @@ import { CallPairing } from "../transcript/pairing.js";
 import { jsonSize } from "../transcript/tokens.js";
 import { type FileAccess, fileAccess } from "./file-access.js";
 
-/** A file that has been edited is in use for the requests of the setting, any other and a result for a part of them. */
-const OTHER_SHARE = 1 / 24;
+/**
+ * A file that has been edited is in use for the requests of the setting, any other and a result for a part of them: a
+ * smaller one where prices decide on a flush, since they hold the chance that it is wanted.
+ */
+const OTHER_SHARE = 1 / 8;
+const PRICED_SHARE = 1 / 24;
 /** Runs behind the one in which a file was touched last that it can stay in use for. */
 const RUNS = 1;
 
@@ -43,6 +47,8 @@ export interface InUseQuestion {
   cwd: string;
   /** Requests after its last touch that an edited file stays in use. */
   requests: number;
+  /** The price of a flush decides on it. */
+  isPriced?: boolean;
   /** Characters that may be in use; the newest come first, of those the smallest. */
   maxChars: number;
   /** The result is condensed already. */
@@ -145,9 +151,9 @@ class Facts {
     this.taken = messages.length;
   }
 
-  inUse({ requests, isCondensed }: InUseQuestion): Item[] {
+  inUse({ requests, isPriced, isCondensed }: InUseQuestion): Item[] {
     const found = new Set<Item>();
-    const short = requests * OTHER_SHARE;
+    const short = requests * (isPriced ? PRICED_SHARE : OTHER_SHARE);
     for (let i = this.items.length - 1; i >= 0; i--) {
       const item = this.items[i];
       if (!item || item.run !== this.run || this.requests - item.request >= short) break;

@@ -144,7 +144,7 @@ export class SessionState {
   }
 
   /** What is still at work before the request that follows `messages`. */
-  inUse(messages: readonly AgentMessage[], question: Pick<InUseQuestion, "requests" | "maxChars">): InUse {
+  inUse(messages: readonly AgentMessage[], question: Pick<InUseQuestion, "requests" | "isPriced" | "maxChars">): InUse {
     const isCondensed = (key: string) => this.indexer.isSummarized(key);
     return this.workingSet.of(messages, { ...question, cwd: this.reader.getCwd(), isCondensed });
   }
