@@ -43,7 +43,7 @@ async function run(host: Host, contextPrune: Record<string, unknown>): Promise<P
 function recordedCost({ entries }: PiRun): number {
   return entries.reduce((sum, entry) => {
     const isReply = entry.type === "message" && entry.message.role === "assistant";
-    return isReply && "usage" in entry.message ? sum + entry.message.usage.cost.total : sum;
+    return isReply && "usage" in entry.message ? sum + (entry.message.usage?.cost.total ?? 0) : sum;
   }, 0);
 }
 

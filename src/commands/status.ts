@@ -31,11 +31,10 @@ export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
   const status = pruner.status(host);
   const branch = pruner.currentState()?.branch.entries;
   const bill = pruner.bill();
-  if (!status || !branch || !bill) return NO_SESSION;
+  if (!status || !branch) return NO_SESSION;
   const cache = cacheShare(branch);
   const lines = [
-    billSentence(bill),
-    ...[billParts(bill)].filter(Boolean),
+    ...(bill ? [billSentence(bill), billParts(bill)].filter(Boolean) : ["This session: what it cost cannot be told."]),
     ...overview(status),
     `Next flush: ${nextTrigger(status.config, host)}.`,
     ...avertedOf(status),
