@@ -23,6 +23,7 @@ import type { StatsEntryData } from "../types.js";
 import { type Bill, emptyBill } from "./bill.js";
 import { ModelBook } from "./model-book.js";
 import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, rewriteCost } from "./request.js";
+import { Rereads } from "./rereads.js";
 import { TokenBook } from "./sizes.js";
 
 export interface ReckonerOptions {
@@ -67,6 +68,19 @@ interface Reckoned {
   newlyRecovered: number;
 }
 
+/** A request that may turn out to be one that a raw session would not have sent. */
+interface Latest {
+  sent: Sent;
+  /** Raw prompt of the request before it. */
+  rawBefore: number;
+  calls: number;
+  rereads: number;
+  cost: number;
+  /** What it has added to the raw bill. */
+  rawTokens: number;
+  rawCost: number;
+}
+
 /** Tokens that a compaction leaves free. */
 const RESERVE_TOKENS = 16_384;
 
@@ -105,6 +119,9 @@ export class Reckoner {
   private kept: { plan: RenderPlan; tokens: number } | undefined;
   private conversation = { messages: [] as readonly AgentMessage[], estimate: 0, recovered: 0 };
   private pairing = new CallPairing();
+  private readonly rereads = new Rereads();
+  /** The last request while its results come in: what it has added to the raw bill, and its calls that fetched nothing new. */
+  private latest: Latest | undefined;
 
   constructor(private readonly options: ReckonerOptions) {
     this.past = new Past(options.reader);
@@ -173,8 +190,12 @@ export class Reckoner {
     });
     const asks = isRecovery(reply, (call) => this.state.isRecovery(call));
     const rawTokens = asks && before ? before.raw : promptOf(raw.counts);
-    this.sentBy.set(id, { at: reply.timestamp, model, prompt, raw: rawTokens, ...now, applied });
+    const sent = { at: reply.timestamp, model, prompt, raw: rawTokens, ...now, applied };
+    this.sentBy.set(id, sent);
+    this.latest = undefined;
+    this.rereads.replied(reply, (key) => applied > 0 && this.isKeptOut(key));
     if (reply.timestamp < this.since) return;
+    const { rawTokens: tokensBefore, rawCost: costBefore } = this.total;
     const recovered = now.recovered * scale;
     const newlyRecovered = Math.max(0, now.recovered - (before?.recovered ?? 0)) * scale;
     this.add(reply, {
@@ -186,6 +207,24 @@ export class Reckoner {
       recovered,
       newlyRecovered,
     });
+    const added = { rawTokens: this.total.rawTokens - tokensBefore, rawCost: this.total.rawCost - costBefore };
+    const calls = toolCallsOf(reply).length;
+    if (before && !asks)
+      this.latest = { sent, rawBefore: before.raw, calls, rereads: 0, cost: costRecorded(reply), ...added };
+  }
+
+  /** A reply that did nothing but fetch again what had been condensed: a raw session would not have sent its request. */
+  private countReread(): void {
+    const { latest, total } = this;
+    if (!latest) return;
+    latest.rereads += 1;
+    if (latest.rereads < latest.calls) return;
+    total.rawTokens -= latest.rawTokens;
+    total.rawCost -= latest.rawCost;
+    total.recoveries.count += 1;
+    total.recoveries.tokens += latest.sent.prompt;
+    total.recoveries.cost += latest.cost;
+    latest.sent.raw = latest.rawBefore;
   }
 
   private add(reply: AssistantMessage, request: Reckoned): void {
@@ -261,7 +300,17 @@ export class Reckoner {
     if (isAssistant(message)) return isRecovery(message, (call) => this.state.isRecovery(call));
     if (!isToolResult(message)) return false;
     const call = this.pairing.take(message.toolCallId);
-    return call !== undefined && this.state.isRecovery({ toolName: call.name, args: call.arguments });
+    if (call === undefined) return false;
+    if (this.state.isRecovery({ toolName: call.name, args: call.arguments })) return true;
+    if (!this.rereads.isReread(message, call)) return false;
+    if (message.timestamp >= (this.latest?.sent.at ?? Number.POSITIVE_INFINITY)) this.countReread();
+    return true;
+  }
+
+  /** Something else stands in the place of this result now. */
+  private isKeptOut(key: string): boolean {
+    const { replacements, chains } = this.state.plan(this.options.config());
+    return replacements.has(key) || chains.some(({ entry }) => entry.droppedOccurrenceKeys?.includes(key));
   }
 
   /** Estimated tokens behind the reply of that time, itself included, as they stand. */
