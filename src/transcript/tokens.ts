@@ -10,11 +10,6 @@ import { isAssistant, isDropped, isImage, isText } from "./messages.js";
 /** Characters that the hosts take for one token, whatever the text. */
 export const CHARS_PER_TOKEN = 4;
 
-/** Tokens of so many characters by the hosts' own estimate: good enough to compare sizes. */
-export function tokensOfChars(chars: number): number {
-  return Math.ceil(chars / CHARS_PER_TOKEN);
-}
-
 /** Tokens of one image, whatever its size: pi's own flat estimate. */
 export const IMAGE_TOKENS = 1_200;
 
