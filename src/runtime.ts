@@ -278,9 +278,14 @@ export class Pruner {
     return this.active?.figures.callSizes(chains);
   }
 
-  /** What the session was billed so far, and what it would have been raw. */
+  /** What the session was billed so far, and what it would have been raw; `undefined` where its entries do not tell. */
   bill(): Readonly<Bill> | undefined {
-    return this.active?.figures.bill();
+    try {
+      return this.active?.figures.bill();
+    } catch {
+      // Figures of a file that something else has written are not worth the rest of the status.
+      return undefined;
+    }
   }
 
   status(host: HostSnapshot): PrunerStatus | undefined {

@@ -104,6 +104,13 @@ describe("with a warm cache", () => {
     expect(await stubs(played)).toBe(0);
     expect(frontiers(played)).toEqual([]);
     expect(status(played)).toContain("Last decision: waited, since it does not pay yet");
+    const said =
+      /expected to save ([\d,]+) tokens of input, .* more than ([\d,]+) tokens of input, which is its price with a margin/.exec(
+        status(played),
+      );
+    const [now = 0, needed = 0] = (said ?? []).slice(1).map((figure) => Number(figure.replaceAll(",", "")));
+    expect(now).toBeGreaterThan(0);
+    expect(needed).toBeGreaterThan(now);
   });
 
   test("what saves more than it costs goes, and status says why", async () => {

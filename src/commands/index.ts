@@ -13,7 +13,8 @@ import { listCommand } from "./protect.js";
 import { replay } from "./replay.js";
 import { openContext, openSettings, openTree } from "./screens.js";
 import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.js";
-import { statsOf, statusOf } from "./status.js";
+import { statsOf, statsOfAll } from "./stats.js";
+import { statusOf } from "./status.js";
 import { type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
 
 /** Characters of a usage in the list of commands. */
@@ -43,7 +44,16 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
       return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean]");
     },
   },
-  { name: "stats", help: "Show what the summariser has used in this session", run: ({ pruner }) => statsOf(pruner) },
+  {
+    name: "stats",
+    usage: "[--all]",
+    help: "Show what the summariser has used, or what all sessions cost",
+    complete: ({ args }) => ("--all".startsWith(args) ? [{ value: "--all", label: "--all" }] : []),
+    run: (input) => {
+      if (input.args === "--all") return statsOfAll(input);
+      return input.args === "" ? statsOf(input.pruner) : warning("Usage: /pruner stats [--all]");
+    },
+  },
   { name: "replay", help: "Tell what this session would have cost raw, and with these settings", run: replay },
   { name: "settings", help: "Show and change every setting", run: openSettings },
   { name: "tree", help: "Browse what is condensed, down to the originals", run: openTree },

@@ -1,14 +1,14 @@
-/** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. And `/pruner stats`. */
+/** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. */
 import type { CondensingDecision } from "../cost/decision.js";
 import type { HostSnapshot } from "../host/host.js";
 import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
 import { billParts, billSentence, dollars } from "../money/sentences.js";
 import type { Pruner, PrunerStatus } from "../runtime.js";
 import { count, grouped } from "../text/text.js";
-import type { ContextPruneConfig, PruneOn, StatsEntryData } from "../types.js";
+import type { ContextPruneConfig, PruneOn } from "../types.js";
 import { change } from "../ui/paint.js";
 import { cacheShare } from "../ui/usage-model.js";
-import { type CommandResult, info, NO_SESSION } from "./types.js";
+import { type CommandResult, NO_SESSION } from "./types.js";
 
 /** What sets off a flush, as it stands behind "until". */
 const TRIGGERS: Readonly<Record<PruneOn, string>> = {
@@ -31,11 +31,10 @@ export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
   const status = pruner.status(host);
   const branch = pruner.currentState()?.branch.entries;
   const bill = pruner.bill();
-  if (!status || !branch || !bill) return NO_SESSION;
+  if (!status || !branch) return NO_SESSION;
   const cache = cacheShare(branch);
   const lines = [
-    billSentence(bill),
-    ...[billParts(bill)].filter(Boolean),
+    ...(bill ? [billSentence(bill), billParts(bill)].filter(Boolean) : ["This session: what it cost cannot be told."]),
     ...overview(status),
     `Next flush: ${nextTrigger(status.config, host)}.`,
     ...avertedOf(status),
@@ -152,22 +151,4 @@ export function describeChoice(choice: SummarizerChoice, host: Pick<HostSnapshot
 
 function percent(share: number): string {
   return `${Math.round(share * 100)}%`;
-}
-
-/** What the summariser has used in this session, all told. */
-export function statsOf(pruner: Pruner): CommandResult {
-  const stats = pruner.currentState()?.stats.current;
-  return stats ? info(describeStats(stats)) : NO_SESSION;
-}
-
-/** Calls, failed ones, tokens and cost. */
-function describeStats(stats: Readonly<StatsEntryData>): string {
-  const { callCount, failedCallCount, totalInputTokens, totalOutputTokens, totalCost } = stats;
-  if (callCount === 0) return "The summariser has not been called in this session.";
-  const failed = failedCallCount === 0 ? "none failed" : `${grouped(failedCallCount)} failed`;
-  const each = callCount === 1 ? "" : `, ${dollars(totalCost / callCount)} a call`;
-  return [
-    `Summariser: ${count(callCount, "call")}, ${failed}; ${grouped(totalInputTokens)} tokens in, ${grouped(totalOutputTokens)} out; ${dollars(totalCost)}${each}.`,
-    "Counted since the session began, failed calls included; a fork begins with the figures of what it was forked from.",
-  ].join("\n");
 }

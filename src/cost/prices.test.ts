@@ -156,6 +156,14 @@ describe("the decision on a flush", () => {
       decideFlush(forecast({ summarizerCost: 0.04, expectedRequests, isLate }), undefined).flush;
     expect([after(35, false), after(36, false)]).toEqual([false, true]);
     expect([after(150, true), after(151, true)]).toEqual([false, true]);
+    const waitsFor = (isLate: boolean) =>
+      decideFlush(forecast({ summarizerCost: 0.04, expectedRequests: 10, isLate }), undefined).waitsFor;
+    expect(waitsFor(false)).toEqual({
+      amount: "savings",
+      now: expect.closeTo(0.05, 9),
+      needed: expect.closeTo(0.175, 9),
+    });
+    expect(waitsFor(true)).toMatchObject({ needed: expect.closeTo(0.7525, 9) });
   });
 
   test("that recurs waits until enough has been carried along", () => {
@@ -163,6 +171,11 @@ describe("the decision on a flush", () => {
     expect(decideFlush(forecast({ carriedTokens: 137_000 }), undefined)).toMatchObject({
       flush: false,
       reason: "gathers-more",
+    });
+    expect(decideFlush(forecast({ carriedTokens: 137_000 }), undefined).waitsFor).toEqual({
+      amount: "carried",
+      now: expect.closeTo(0.0685, 9),
+      needed: expect.closeTo(0.069, 9),
     });
     expect(decideFlush(forecast({ carriedTokens: 139_000 }), undefined).flush).toBe(true);
     expect(decideFlush(forecast({ carriedTokens: 0, cacheIsCold: true }), undefined).flush).toBe(true);

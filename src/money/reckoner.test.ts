@@ -209,6 +209,35 @@ describe("the bill agrees with what a raw session is charged", () => {
   });
 });
 
+test("a file that is read again since it was condensed is a recovery; one that was not condensed is none", async () => {
+  const turns = async (pruneOn: "agent-message" | "on-demand") => {
+    const billed = new BilledSession({ pruneOn, dedupByContentHash: false });
+    await billed.run("a", 4);
+    billed.user();
+    const { requests, recoveries, rawTokens } = billed.bill();
+    await billed.turn("a0", 12_000);
+    await billed.close();
+    const after = billed.bill();
+    expect(after.requests).toBe(requests + 2);
+    return { count: after.recoveries.count - recoveries.count, rawTokens: after.rawTokens - rawTokens, after };
+  };
+  const condensed = await turns("agent-message");
+  expect(condensed.count).toBe(1);
+  expect(condensed.after.recoveries.cost).toBeGreaterThan(0);
+  // Read twice before anything was condensed, which every-turn does right behind.
+  const twice = new BilledSession({ pruneOn: "every-turn", dedupByContentHash: false });
+  twice.user();
+  await twice.turn("b0", 12_000);
+  await twice.turn("b0", 12_000);
+  await twice.turn("b1", 12_000);
+  await twice.close();
+  expect(twice.bill().recoveries.count).toBe(0);
+  const raw = await turns("on-demand");
+  expect(raw.count).toBe(0);
+  // One of the two requests is left out, and the text that it got.
+  expect(condensed.rawTokens).toBeLessThan(raw.rawTokens * 0.6);
+});
+
 describe("while the pruner is off", () => {
   test("requests save nothing, however much is condensed", async () => {
     const billed = new BilledSession({ pruneOn: "agent-message" });

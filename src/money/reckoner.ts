@@ -6,24 +6,19 @@
  * then, or to it without what is condensed by now. A request that went out raw saves nothing, whatever is condensed.
  * What no provider has counted saves nothing either.
  */
-import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { DEFAULT_PROFILE, type ModelCost, ratesFor, readPrice, type TokenCounts } from "../cost/prices.js";
-import { RenderMemo } from "../engine/render-memo.js";
-import { type PlanConfig, SessionState } from "../engine/session-state.js";
-import type { RenderPlan } from "../render/plan.js";
+import type { PlanConfig } from "../engine/session-state.js";
 import { modelOf } from "../replay/recording.js";
 import type { SessionReader } from "../session/branch.js";
 import { readOwnEntry } from "../session/entries.js";
-import { MemorySession } from "../session/memory-session.js";
-import { isAssistant, isDropped, isToolResult, toolCallsOf } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
+import { isAssistant, isDropped, toolCallsOf } from "../transcript/messages.js";
 import type { StatsEntryData } from "../types.js";
 import { type Bill, emptyBill } from "./bill.js";
 import { ModelBook } from "./model-book.js";
+import { PastSession } from "./past.js";
 import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, rewriteCost } from "./request.js";
-import { TokenBook } from "./sizes.js";
 
 export interface ReckonerOptions {
   /** Where the session stands, so that its blobs are found. */
@@ -67,48 +62,34 @@ interface Reckoned {
   newlyRecovered: number;
 }
 
+/** A request that may turn out to be one that a raw session would not have sent. */
+interface Latest {
+  sent: Sent;
+  /** Raw prompt of the request before it. */
+  rawBefore: number;
+  calls: number;
+  rereads: number;
+  cost: number;
+  /** What it has added to the raw bill. */
+  rawTokens: number;
+  rawCost: number;
+}
+
 /** Tokens that a compaction leaves free. */
 const RESERVE_TOKENS = 16_384;
 
-/** The entries of a session that have been taken in; its leaf is where the next one hangs. */
-class Past extends MemorySession {
-  constructor(real: SessionReader) {
-    super({ cwd: real.getCwd(), sessionDir: real.getSessionDir(), name: real.getSessionId() });
-    this.getHeader = () => real.getHeader();
-    this.getSessionFile = () => real.getSessionFile();
-  }
-
-  /** Entries that have been taken in. */
-  get size(): number {
-    return this.entries.length;
-  }
-
-  take(entry: SessionEntry): void {
-    this.add(entry);
-  }
-
-  moveTo(id: string | null): void {
-    this.leaf = id;
-  }
-}
-
 /** One session. Each entry is looked at once. */
 export class Reckoner {
-  private readonly past: Past;
-  private readonly state: SessionState;
-  private readonly memo = new RenderMemo();
-  private readonly book = new TokenBook();
+  private readonly past: PastSession;
   private readonly models = new ModelBook();
   private readonly total: Bill = emptyBill();
   private readonly sentBy = new Map<string, Sent>();
   private statsBefore: StatsEntryData | undefined;
-  private kept: { plan: RenderPlan; tokens: number } | undefined;
-  private conversation = { messages: [] as readonly AgentMessage[], estimate: 0, recovered: 0 };
-  private pairing = new CallPairing();
+  /** The last request while its results come in: what it has added to the raw bill, and its calls that fetched nothing new. */
+  private latest: Latest | undefined;
 
   constructor(private readonly options: ReckonerOptions) {
-    this.past = new Past(options.reader);
-    this.state = new SessionState(this.past);
+    this.past = new PastSession(options.reader, options.config, (at) => this.fetchedAgain(at));
   }
 
   /** Takes in what of `entries`, all that the session has, has come since the last time. */
@@ -121,7 +102,7 @@ export class Reckoner {
   }
 
   private take(entry: SessionEntry): void {
-    if (entry.parentId !== this.past.getLeafId()) this.past.moveTo(entry.parentId);
+    this.past.turnTo(entry.parentId);
     if (entry.type === "message" && isAssistant(entry.message)) this.request(entry.id, entry.message);
     this.past.take(entry);
     const own = entry.type === "custom" ? readOwnEntry(entry) : undefined;
@@ -148,12 +129,12 @@ export class Reckoner {
       return;
     }
     this.models.meet(reply, counts);
-    this.state.sync();
+    this.past.sync();
     const model = modelOf(reply);
     const { sent: before, compacted } = this.lastSent();
     const follows = before !== undefined && before.model === model && !compacted;
     const scale = this.models.scaleOf(model);
-    const { removed, ...now } = this.measure();
+    const { removed, ...now } = this.past.measure();
     const growth = before ? now.estimate - before.estimate : 0;
     const applied = follows
       ? nearestOf(before.applied + growth - (prompt - before.prompt) / scale, [removed, before.applied, 0])
@@ -166,15 +147,19 @@ export class Reckoner {
     const raw = rawCounterpart({
       counts,
       saved: Math.min((applied - now.recovered) * scale, room),
-      old: before ? Math.max(0, prompt - this.fresh(before.at) * scale) : 0,
+      old: before ? Math.max(0, prompt - this.past.fresh(before.at) * scale) : 0,
       cachedRaw: isAlive ? before.raw : undefined,
       rewritten: before?.applied !== applied,
       diverged: !isSame,
     });
-    const asks = isRecovery(reply, (call) => this.state.isRecovery(call));
+    const asks = this.past.asks(reply);
     const rawTokens = asks && before ? before.raw : promptOf(raw.counts);
-    this.sentBy.set(id, { at: reply.timestamp, model, prompt, raw: rawTokens, ...now, applied });
+    const sent = { at: reply.timestamp, model, prompt, raw: rawTokens, ...now, applied };
+    this.sentBy.set(id, sent);
+    this.latest = undefined;
+    this.past.replied(reply, applied > 0);
     if (reply.timestamp < this.since) return;
+    const { rawTokens: tokensBefore, rawCost: costBefore } = this.total;
     const recovered = now.recovered * scale;
     const newlyRecovered = Math.max(0, now.recovered - (before?.recovered ?? 0)) * scale;
     this.add(reply, {
@@ -186,6 +171,24 @@ export class Reckoner {
       recovered,
       newlyRecovered,
     });
+    const added = { rawTokens: this.total.rawTokens - tokensBefore, rawCost: this.total.rawCost - costBefore };
+    const calls = toolCallsOf(reply).length;
+    if (before && !asks)
+      this.latest = { sent, rawBefore: before.raw, calls, rereads: 0, cost: costRecorded(reply), ...added };
+  }
+
+  /** A reply that did nothing but fetch again what had been condensed: a raw session would not have sent its request. */
+  private fetchedAgain(at: number): void {
+    const { latest, total } = this;
+    if (!latest || at < latest.sent.at) return;
+    latest.rereads += 1;
+    if (latest.rereads < latest.calls) return;
+    total.rawTokens -= latest.rawTokens;
+    total.rawCost -= latest.rawCost;
+    total.recoveries.count += 1;
+    total.recoveries.tokens += latest.sent.prompt;
+    total.recoveries.cost += latest.cost;
+    latest.sent.raw = latest.rawBefore;
   }
 
   private add(reply: AssistantMessage, request: Reckoned): void {
@@ -225,60 +228,15 @@ export class Reckoner {
   }
 
   private hasFlushedSince({ at }: Sent): boolean {
-    return this.state.branch.entries.some(
+    return this.past.branch.some(
       (entry) =>
         entry.type === "custom" && Date.parse(entry.timestamp) > at && readOwnEntry(entry)?.kind === "frontier",
     );
   }
 
-  /** The raw conversation, what a render keeps out of it, and what was asked back of that. Estimated tokens. */
-  private measure(): { estimate: number; recovered: number; removed: number } {
-    const messages = this.state.messages();
-    const known = this.conversation;
-    const goesOn =
-      messages.length >= known.messages.length && messages[known.messages.length - 1] === known.messages.at(-1);
-    const start = goesOn && known.messages.length > 0 ? known.messages.length : 0;
-    let { estimate, recovered } = start > 0 ? known : { estimate: 0, recovered: 0 };
-    if (start === 0) this.pairing = new CallPairing();
-    for (let i = start; i < messages.length; i++) {
-      const message = messages[i];
-      if (!message) continue;
-      const tokens = this.book.of(message);
-      estimate += tokens;
-      if (isAssistant(message)) this.pairing.open(message);
-      if (this.isRecovered(message)) recovered += tokens;
-    }
-    this.conversation = { messages, estimate, recovered };
-    const plan = this.state.plan(this.options.config());
-    if (this.kept?.plan !== plan || start === 0) {
-      const sent = plan.isEmpty && plan.chains.length === 0 ? messages : this.memo.render([...messages], plan);
-      this.kept = { plan, tokens: Math.max(0, estimate - this.book.sum(sent)) };
-    }
-    return { estimate, recovered, removed: this.kept.tokens };
-  }
-
-  private isRecovered(message: AgentMessage): boolean {
-    if (isAssistant(message)) return isRecovery(message, (call) => this.state.isRecovery(call));
-    if (!isToolResult(message)) return false;
-    const call = this.pairing.take(message.toolCallId);
-    return call !== undefined && this.state.isRecovery({ toolName: call.name, args: call.arguments });
-  }
-
-  /** Estimated tokens behind the reply of that time, itself included, as they stand. */
-  private fresh(at: number): number {
-    const { messages } = this.conversation;
-    let tokens = 0;
-    for (let i = messages.length - 1; i >= 0; i--) {
-      const message = messages[i];
-      if (!message || message.timestamp < at) break;
-      tokens += this.book.of(message);
-    }
-    return tokens;
-  }
-
   /** The request before on the branch, and whether the host has compacted since. */
   private lastSent(): { sent: Sent | undefined; compacted: boolean } {
-    const { entries } = this.state.branch;
+    const entries = this.past.branch;
     let compacted = false;
     for (let i = entries.length - 1; i >= 0; i--) {
       const entry = entries[i];
@@ -300,15 +258,6 @@ export class Reckoner {
   private get since(): number {
     return this.options.since ?? Number.NEGATIVE_INFINITY;
   }
-}
-
-/** A reply that does nothing but ask for output that was condensed. */
-function isRecovery(
-  reply: AssistantMessage,
-  isRecoveryCall: (call: { toolName: string; args: Record<string, unknown> }) => boolean,
-): boolean {
-  const calls = toolCallsOf(reply);
-  return calls.length > 0 && calls.every((call) => isRecoveryCall({ toolName: call.name, args: call.arguments }));
 }
 
 function costRecorded({ usage }: AssistantMessage): number {

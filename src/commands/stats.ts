@@ -1,0 +1,76 @@
+/** `/pruner stats`: what the summariser has used in this session; with `--all`, what all sessions were billed. */
+import { join } from "node:path";
+import type { HostSnapshot } from "../host/host.js";
+import { type Lifetime, lifetimeOf, sessionFiles } from "../money/lifetime.js";
+import { modelFacts } from "../money/prices.js";
+import { billParts, billSentence, dollars } from "../money/sentences.js";
+import type { Pruner } from "../runtime.js";
+import { count, grouped } from "../text/text.js";
+import type { StatsEntryData } from "../types.js";
+import { answer, type CommandInput, type CommandResult, failure, info, NO_SESSION, SHOWN } from "./types.js";
+
+const KEY = "pruner-stats";
+
+/** What the summariser has used in this session, all told. */
+export function statsOf(pruner: Pruner): CommandResult {
+  const stats = pruner.currentState()?.stats.current;
+  return stats ? info(describeStats(stats)) : NO_SESSION;
+}
+
+/** Calls, failed ones, tokens and cost. */
+function describeStats(stats: Readonly<StatsEntryData>): string {
+  const { callCount, failedCallCount, totalInputTokens, totalOutputTokens, totalCost } = stats;
+  if (callCount === 0) return "The summariser has not been called in this session.";
+  const failed = failedCallCount === 0 ? "none failed" : `${grouped(failedCallCount)} failed`;
+  const each = callCount === 1 ? "" : `, ${dollars(totalCost / callCount)} a call`;
+  return [
+    `Summariser: ${count(callCount, "call")}, ${failed}; ${grouped(totalInputTokens)} tokens in, ${grouped(totalOutputTokens)} out; ${dollars(totalCost)}${each}.`,
+    "Counted since the session began, failed calls included; a fork begins with the figures of what it was forked from.",
+  ].join("\n");
+}
+
+/**
+ * What all sessions of this machine were billed. In a terminal the answer comes later, from the background: a host that
+ * waits for a command takes no prompt meanwhile.
+ */
+export async function statsOfAll({ pruner, host }: CommandInput): Promise<CommandResult> {
+  const { terminal } = host;
+  const reading = readAll(pruner, host);
+  if (!terminal) return reading;
+  void reading.then((result) => answer(host, result));
+  return SHOWN;
+}
+
+async function readAll(pruner: Pruner, host: HostSnapshot): Promise<CommandResult> {
+  const { terminal, agentDir, session, models } = host;
+  try {
+    const folder = session.getSessionDir();
+    const files = sessionFiles([join(agentDir, "sessions"), ...(folder ? [folder] : [])]);
+    const show = (done: number) =>
+      terminal?.setWidget(KEY, [`Reading the sessions of this machine: ${grouped(done)} of ${grouped(files.length)}`]);
+    show(0);
+    const options = { ...modelFacts(models, process.env.PI_CACHE_RETENTION), config: () => pruner.settings };
+    return info(describeLifetime(await lifetimeOf(files, options, show)));
+  } catch (error) {
+    return failure(error);
+  } finally {
+    terminal?.setWidget(KEY, undefined);
+  }
+}
+
+function describeLifetime({ sessions, condensedSessions, bill, otherCost, otherTokens, unread }: Lifetime): string {
+  const others = sessions - condensedSessions;
+  const used = otherCost > 0 ? dollars(otherCost) : `${grouped(Math.round(otherTokens))} prompt tokens`;
+  return [
+    condensedSessions === 0
+      ? "No session of this machine was condensed yet."
+      : billSentence(bill, `${count(condensedSessions, "condensed session")} of this machine`),
+    billParts(bill),
+    others > 0 ? `${count(others, "other session")}: ${used}.` : "",
+    unread.length > 0
+      ? `Could not be read: ${unread.slice(0, 3).join(", ")}${unread.length > 3 ? " and more" : ""}.`
+      : "",
+  ]
+    .filter(Boolean)
+    .join("\n");
+}
