@@ -6,7 +6,7 @@ import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
 import { compact, completeBlocks, setActive } from "./chains.js";
 import { chooseResult, completeResults } from "./choices.js";
-import { cleanUp, examine } from "./doctor.js";
+import { cleanUp, examine, report } from "./doctor.js";
 import { flushByHand } from "./flush.js";
 import { chooseModel, chooseThinking, completeModels } from "./model.js";
 import { listCommand } from "./protect.js";
@@ -14,7 +14,7 @@ import { replay } from "./replay.js";
 import { openContext, openSettings, openTree } from "./screens.js";
 import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.js";
 import { statsOf, statusOf } from "./status.js";
-import { type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
+import { type CommandResult, completions, failure, info, type Subcommand, warning } from "./types.js";
 
 /** Characters of a usage in the list of commands. */
 const MAX_USAGE = 28;
@@ -35,12 +35,13 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   },
   {
     name: "doctor",
-    usage: "[--clean]",
+    usage: "[--clean|--report]",
     help: "Check settings, model, files, extensions; say what to do",
-    complete: ({ args }) => ("--clean".startsWith(args) ? [{ value: "--clean", label: "--clean" }] : []),
+    complete: ({ args }) => completions(["--clean", "--report"].filter((option) => option.startsWith(args))),
     run: ({ pruner, host, args }) => {
       if (args === "--clean") return cleanUp(pruner, host);
-      return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean]");
+      if (args === "--report") return report(pruner, host);
+      return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean|--report]");
     },
   },
   { name: "stats", help: "Show what the summariser has used in this session", run: ({ pruner }) => statsOf(pruner) },
