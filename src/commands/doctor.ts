@@ -10,6 +10,7 @@ import type { Pruner } from "../runtime.js";
 import { type BlobFolder, measureFolder, orphanedBlobFolders, removeBlobFolder } from "../session/blob-folders.js";
 import { readOwnEntries } from "../session/entries.js";
 import { count, grouped, reasonOf } from "../text/text.js";
+import { visible } from "../text/visible.js";
 import { QUERY_TOOL_NAME } from "../types.js";
 import { writeReport } from "./bug-report.js";
 import { describeChoice } from "./status.js";
@@ -135,7 +136,7 @@ export async function cleanUp(pruner: Pruner, host: HostSnapshot): Promise<Comma
   if (orphans.length === 0) return info("No blob folder of a deleted session is left here.");
   const what = `${count(orphans.length, "blob folder")} of deleted sessions, ${sizeOf(orphans)}`;
   if (!host.confirm) return warning(`${what}. They are removed only after a question, so ask for it in a terminal.`);
-  const list = orphans.slice(0, MAX_LISTED).map(({ path }) => path);
+  const list = orphans.slice(0, MAX_LISTED).map(({ path }) => visible(path));
   if (!(await host.confirm(`Remove ${what}?`, list.join("\n")))) return info("Nothing was removed.");
   // A session may have come back while the question stood.
   const still = new Set(orphansOf(pruner).map(({ path }) => path));

@@ -4,6 +4,7 @@ import { SETTINGS } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
+import { visible } from "../text/visible.js";
 import { compact, completeBlocks, setActive } from "./chains.js";
 import { chooseResult, completeResults } from "./choices.js";
 import { cleanUp, examine, report } from "./doctor.js";
@@ -156,7 +157,8 @@ function completeArguments(
 }
 
 function nonEmpty(items: AutocompleteItem[]): AutocompleteItem[] | null {
-  return items.length > 0 ? items : null;
+  if (items.length === 0) return null;
+  return items.map((item) => (item.description ? { ...item, description: visible(item.description) } : item));
 }
 
 function unknown(name: string): CommandResult {

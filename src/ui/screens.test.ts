@@ -7,7 +7,7 @@ import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { initTheme, type Theme } from "@mariozechner/pi-coding-agent";
 import { getKeybindings, type MarkdownTheme, visibleWidth } from "@mariozechner/pi-tui";
 import { agentDirWith, NO_MODELS, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import { runCommand } from "../commands/index.js";
+import { completeCommand, runCommand } from "../commands/index.js";
 import { answer } from "../commands/types.js";
 import { DEFAULT_CONFIG, formatSetting, SETTINGS, settingValue } from "../config.js";
 import type { BatchProgress } from "../engine/flush-runner.js";
@@ -348,6 +348,9 @@ describe("what a session holds never commands the terminal", () => {
     const ui = { notify: (message: string) => void shown.push(message) };
     for (const text of ["tree", "context", "status", "keep", "decompress", "doctor", "recompress", "decompress b1"]) {
       answer({ ui }, await runCommand(pruner, host, text));
+    }
+    for (const text of ["decompress ", "keep "]) {
+      shown.push(...(completeCommand(pruner, text) ?? []).map(({ description }) => description ?? ""));
     }
     const screen = new TreeScreen(pruner, stageOf(), MARKDOWN);
     press(screen, "up", "up", "up", "right", "down");

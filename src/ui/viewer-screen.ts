@@ -104,7 +104,7 @@ function layOut(
     ...cut,
   ];
   return [
-    ...wrapped(paint.fg("mdHeading", title), width),
+    ...wrapped(paint.fg("mdHeading", readable(title)), width),
     ...lines.flatMap((line) => wrapped(paint.fg("toolOutput", line), width)),
     ...notes.flatMap((note) => wrapped(paint.fg("dim", note), width)),
   ];
