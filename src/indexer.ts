@@ -287,9 +287,9 @@ export class ToolCallIndexer {
     return calls.get(key)?.shortId ?? duplicates.get(key)?.shortId ?? this.file.refOf(key);
   }
 
-  /** As `resolve`, also by an occurrence key, and by a ref that was given and that no entry has yet. */
+  /** As `resolve`, also by a ref that was given and that no entry has yet. */
   keysNamed(name: string): string[] {
-    const known = this.refOf(name) === undefined ? this.resolve(name) : [name];
+    const known = this.resolve(name);
     return known.length > 0 ? known : [...this.givenRefs].flatMap(([key, ref]) => (ref === name ? [key] : []));
   }
 

@@ -51,6 +51,8 @@ export interface SummarizerCall {
   model: string;
   /** It gave a summary that could be used. */
   ok: boolean;
+  /** It was ended before it could fail. */
+  cancelled?: true;
 }
 
 /** A batch summary: a text for each call, or one text for all of them where the reply could not be split. */
@@ -191,13 +193,14 @@ function replyTrouble(message: AssistantMessage): Trouble {
   return { kind: "failed", detail: `the reply ended by "${message.stopReason}"` };
 }
 
-function tellUsage(reported: Usage, ok: boolean, { model, onUsage }: SummarizeOptions): SummaryUsage {
+function tellUsage(reported: Usage, ok: boolean, { model, signal, onUsage }: SummarizeOptions): SummaryUsage {
   const usage = {
     inputTokens: known(reported.input) + known(reported.cacheRead) + known(reported.cacheWrite),
     outputTokens: known(reported.output),
     cost: known(reported.cost.total),
   };
-  onUsage({ usage, reported: { ...reported }, model: model.name, ok });
+  const cancelled = !ok && signal.aborted;
+  onUsage({ usage, reported: { ...reported }, model: model.name, ok, ...(cancelled ? { cancelled } : {}) });
   return usage;
 }
 

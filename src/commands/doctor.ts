@@ -9,8 +9,10 @@ import { loadSettings } from "../host/settings-file.js";
 import type { Pruner } from "../runtime.js";
 import { type BlobFolder, measureFolder, orphanedBlobFolders, removeBlobFolder } from "../session/blob-folders.js";
 import { readOwnEntries } from "../session/entries.js";
-import { count, grouped } from "../text/text.js";
+import { count, grouped, reasonOf } from "../text/text.js";
+import { visible } from "../text/visible.js";
 import { QUERY_TOOL_NAME } from "../types.js";
+import { writeReport } from "./bug-report.js";
 import { describeChoice } from "./status.js";
 import { type CommandResult, info, warning } from "./types.js";
 
@@ -27,29 +29,40 @@ const MARKS: Readonly<Record<Finding["grade"], string>> = { ok: "✓", note: "!"
 
 /** Looks at everything once; never throws. */
 export function examine(pruner: Pruner, host: HostSnapshot): CommandResult {
-  const checks = [
-    checkHost,
-    checkSettings,
-    checkSummarizer,
-    checkBlobs,
-    checkOrphans,
-    checkEntries,
-    checkProtection,
-    checkClashes,
-  ];
-  const findings = checks.flatMap((check) => {
-    try {
-      return check(pruner, host);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      return [bad(`A check could not be made: ${reason}`)];
-    }
-  });
+  const findings = [...findingsOf(pruner, host).values()].flat();
   const worst = findings.some(({ grade }) => grade === "bad");
   const notes = findings.filter(({ grade }) => grade !== "ok").length;
   const verdict = notes === 0 ? "Everything is as it should be." : `${count(notes, "finding")} to look at.`;
   const lines = findings.map(({ grade, text }) => `${MARKS[grade]} ${text}`);
   return { message: [...lines, verdict].join("\n"), type: worst ? "warning" : "info" };
+}
+
+/** Writes a text for a bug report. */
+export function report(pruner: Pruner, host: HostSnapshot): CommandResult {
+  return writeReport(pruner, host, findingsOf(pruner, host));
+}
+
+/** What each check has found, by its name. */
+function findingsOf(pruner: Pruner, host: HostSnapshot): Map<string, Finding[]> {
+  const checks = {
+    host: checkHost,
+    settings: checkSettings,
+    summariser: checkSummarizer,
+    blobs: checkBlobs,
+    "orphaned blobs": checkOrphans,
+    entries: checkEntries,
+    protection: checkProtection,
+    clashes: checkClashes,
+  };
+  return new Map(
+    Object.entries(checks).map(([name, check]) => {
+      try {
+        return [name, check(pruner, host)];
+      } catch (error) {
+        return [name, [bad(`A check could not be made: ${reasonOf(error)}`)]];
+      }
+    }),
+  );
 }
 
 function checkHost(pruner: Pruner, host: HostSnapshot): Finding[] {
@@ -124,7 +137,7 @@ export async function cleanUp(pruner: Pruner, host: HostSnapshot): Promise<Comma
   if (orphans.length === 0) return info("No blob folder of a deleted session is left here.");
   const what = `${count(orphans.length, "blob folder")} of deleted sessions, ${sizeOf(orphans)}`;
   if (!host.confirm) return warning(`${what}. They are removed only after a question, so ask for it in a terminal.`);
-  const list = orphans.slice(0, MAX_LISTED).map(({ path }) => path);
+  const list = orphans.slice(0, MAX_LISTED).map(({ path }) => visible(path));
   if (!(await host.confirm(`Remove ${what}?`, list.join("\n")))) return info("Nothing was removed.");
   // A session may have come back while the question stood.
   const still = new Set(orphansOf(pruner).map(({ path }) => path));

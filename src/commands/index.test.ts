@@ -107,6 +107,17 @@ describe("on and off", () => {
   });
 });
 
+test("what is to be removed from a list is completed by name", async () => {
+  const { pruner } = await sessionWith({ ...DIGEST, protectedTools: ["todoread", "todowrite", "plan"] });
+  const values = (text: string) => completeCommand(pruner, text)?.map(({ value }) => value);
+  expect(values("protected-tools re")).toEqual(["protected-tools remove"]);
+  expect(values("protected-tools remove todo")).toEqual([
+    "protected-tools remove todoread",
+    "protected-tools remove todowrite",
+  ]);
+  expect(values("protected-tools remove plan, todow")).toEqual(["protected-tools remove plan, todowrite"]);
+});
+
 describe("former names", () => {
   test.each([
     ["prune-on on-demand", "pruneOn", "pruneOn is now on-demand"],

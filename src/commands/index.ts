@@ -4,9 +4,10 @@ import { SETTINGS } from "../config.js";
 import type { HostSnapshot } from "../host/host.js";
 import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
+import { visible } from "../text/visible.js";
 import { compact, completeBlocks, setActive } from "./chains.js";
 import { chooseResult, completeResults } from "./choices.js";
-import { cleanUp, examine } from "./doctor.js";
+import { cleanUp, examine, report } from "./doctor.js";
 import { flushByHand } from "./flush.js";
 import { chooseModel, chooseThinking, completeModels } from "./model.js";
 import { listCommand } from "./protect.js";
@@ -15,7 +16,7 @@ import { openContext, openSettings, openTree } from "./screens.js";
 import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.js";
 import { statsOf, statsOfAll } from "./stats.js";
 import { statusOf } from "./status.js";
-import { type CommandResult, failure, info, type Subcommand, warning } from "./types.js";
+import { type CommandResult, completions, failure, info, type Subcommand, warning } from "./types.js";
 
 /** Characters of a usage in the list of commands. */
 const MAX_USAGE = 28;
@@ -36,12 +37,13 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   },
   {
     name: "doctor",
-    usage: "[--clean]",
+    usage: "[--clean|--report]",
     help: "Check settings, model, files, extensions; say what to do",
-    complete: ({ args }) => ("--clean".startsWith(args) ? [{ value: "--clean", label: "--clean" }] : []),
+    complete: ({ args }) => completions(["--clean", "--report"].filter((option) => option.startsWith(args))),
     run: ({ pruner, host, args }) => {
       if (args === "--clean") return cleanUp(pruner, host);
-      return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean]");
+      if (args === "--report") return report(pruner, host);
+      return args === "" ? examine(pruner, host) : warning("Usage: /pruner doctor [--clean|--report]");
     },
   },
   {
@@ -165,7 +167,8 @@ function completeArguments(
 }
 
 function nonEmpty(items: AutocompleteItem[]): AutocompleteItem[] | null {
-  return items.length > 0 ? items : null;
+  if (items.length === 0) return null;
+  return items.map((item) => (item.description ? { ...item, description: visible(item.description) } : item));
 }
 
 function unknown(name: string): CommandResult {

@@ -1,9 +1,11 @@
 /** `/pruner protected-tools` and `/pruner protected-paths`. */
+import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import { unknownTools } from "../capture/protection.js";
 import { formatSetting, parseSetting } from "../config.js";
 import {
   type CommandInput,
   type CommandResult,
+  type CompletionInput,
   completions,
   failure,
   info,
@@ -21,9 +23,17 @@ export function listCommand(name: string, key: ListKey, what: string): Subcomman
     name,
     usage: "[add|remove|clear] [a, b]",
     help: `Show or change ${what}`,
-    complete: ({ args }) => completions(ACTIONS.filter((action) => action.startsWith(args))),
+    complete: (input) => complete(key, input),
     run: (input) => changeList(name, key, input),
   };
+}
+
+/** The actions, and behind `remove` the names that are there. */
+function complete(key: ListKey, { pruner, args }: CompletionInput): AutocompleteItem[] {
+  const [, before, typed = ""] = /^(remove\s+(?:.*,\s*)?)(.*)$/.exec(args) ?? [];
+  if (before === undefined) return completions(ACTIONS.filter((action) => action.startsWith(args)));
+  const named = pruner.settings[key].filter((name) => name.toLowerCase().startsWith(typed.toLowerCase()));
+  return named.map((name) => ({ value: `${before}${name}`, label: name }));
 }
 
 function changeList(name: string, key: ListKey, { pruner, host, args }: CommandInput): CommandResult {

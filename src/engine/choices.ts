@@ -32,10 +32,12 @@ export function listResults(state: SessionState, limit: number): NamedResult[] {
   return listed.map((call) => describe(call, state, unseen));
 }
 
-/** The results of the branch that a ref or the id of a call names, by their keys. */
+/** The results of the branch that a ref, the id of a call or a key names, by their keys. */
 export function resultsNamed(state: SessionState, name: string): Map<string, NamedResult> {
   const keys = new Set(state.indexer.keysNamed(name));
-  const calls = allCalls(state).filter((call) => keys.has(call.occurrenceKey) || call.toolCallId === name);
+  const calls = allCalls(state).filter(
+    (call) => keys.has(call.occurrenceKey) || call.toolCallId === name || call.occurrenceKey === name,
+  );
   const unseen = unseenIn(state);
   return new Map(calls.map((call) => [call.occurrenceKey, describe(call, state, unseen)]));
 }

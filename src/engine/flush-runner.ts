@@ -27,7 +27,7 @@ export interface BatchProgress {
   total: number;
   /** The calls of the batch in a few words. */
   label: string;
-  state: "waiting" | "running" | "done" | "failed";
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
   /** Characters of summary that have come so far. */
   chars: number;
 }
@@ -220,12 +220,16 @@ export class FlushRunner {
     if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
+    if (this.cancelled) {
+      tell("cancelled", 0);
+      return null;
+    }
     if (this.queue.hasBeenAsked(batch)) tell("running", 0);
     const onChars = (chars: number) => tell("running", chars);
     const made =
       summarizer.kind === "model" ? await this.summarize(batch, summarizer, config, { guide, onChars }) : null;
     const summary = made ?? ((mustFree || isOptional) && !this.cancelled ? digestSummary(batch) : null);
-    tell(summary ? "done" : "failed", summary?.whole.length ?? 0);
+    tell(summary ? "done" : this.cancelled ? "cancelled" : "failed", summary?.whole.length ?? 0);
     return summary;
   }
 
@@ -264,7 +268,7 @@ export class FlushRunner {
       config,
       signal,
       onCall: (call) => {
-        stats.add(call.usage, call.ok);
+        stats.add(call.usage, call.ok || call.cancelled === true);
         if (!this.closed) this.environment.onPaid(call, stats.current);
       },
     };

@@ -325,3 +325,17 @@ describe("summary message of an earlier release", () => {
     expect(readMessage("text", { toolCallRefs: [{ shortId: "?" }, REF] })).toMatchObject({ refs: [REF] });
   });
 });
+
+describe("what the person says of a result", () => {
+  const read = (data: unknown) =>
+    readOwnEntry({ type: "custom", customType: "context-prune-choice", data, id: "e", parentId: null, timestamp: "" });
+  const good = { occurrenceKey: "c1@5", shortId: "t3", choice: "keep" };
+
+  test("is read back, and any other shape is left out", () => {
+    for (const choice of ["keep", "drop", null]) expect(read({ ...good, choice })?.kind).toBe("choice");
+    for (const bad of [{ choice: "hide" }, { shortId: "x" }, { shortId: "t99999999" }, { occurrenceKey: 5 }]) {
+      expect(read({ ...good, ...bad })?.kind).toBe("invalid");
+    }
+    expect(read(undefined)?.kind).toBe("invalid");
+  });
+});

@@ -105,7 +105,8 @@ export class ContextScreen implements Screen {
   render(width: number): string[] {
     const { theme } = this.stage;
     const body = contextChart(this.shares, this.host, theme, width);
-    return framed({ title: "Where the window goes", body, keys: ["esc close"] }, theme, width);
+    const rows = this.stage.rows();
+    return framed({ title: "Where the window goes", body, keys: ["esc close"], rows }, theme, width);
   }
 
   handleInput(data: string): void {

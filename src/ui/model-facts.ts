@@ -31,11 +31,12 @@ export function modelChoices({ models, model }: Pick<HostSnapshot, "models" | "m
   return [...own, ...others].map((candidate) => ({ value: modelName(candidate), label: describePrices(candidate) }));
 }
 
-/** The model behind a value of `summarizerModel`, with its prices; `undefined` where there is none. */
+/** The model behind a value of `summarizerModel`, with its prices, or that it is missing; `undefined` where none is named. */
 export function modelFacts(
   choice: string,
   { models, model }: Pick<HostSnapshot, "models" | "model">,
 ): string | undefined {
   const found = choice === "default" ? model : findModel(choice, models)?.model;
-  return found && `${modelName(found)}: ${describePrices(found)}`;
+  if (found) return `${modelName(found)}: ${describePrices(found)}`;
+  return choice.includes("/") ? `${choice} is missing: pi knows no such model.` : undefined;
 }

@@ -71,14 +71,30 @@ export interface Frame {
   body: readonly string[];
   /** Keys and what they do, as `enter open`. */
   keys: readonly string[];
+  /** Lines that the whole may have; as many as it takes where that is left out. */
+  rows?: number;
 }
 
-/** Lines of the frame, none wider than `width`. */
-export function framed({ title, body, keys }: Frame, paint: Paint, width: number): string[] {
+/** Lines of the frame, none wider than `width`. Where `rows` are too few, the body's end goes, never title nor keys. */
+export function framed(frame: Frame, paint: Paint, width: number): string[] {
+  const { title, body, keys, rows = Number.POSITIVE_INFINITY } = frame;
   const rule = paint.fg("border", "─".repeat(Math.max(1, width)));
-  const heading = wrapped(paint.bold(paint.fg("accent", title)), width);
+  const heading = fit(paint.bold(paint.fg("accent", title)), width);
   const hint = wrapped(paint.fg("dim", keys.join(" · ")), width, "  ");
-  return [rule, ...heading, "", ...body, "", ...hint, rule];
+  const room = rows - hint.length - 3;
+  if (body.length + 2 <= room) return [rule, heading, "", ...body, "", ...hint, rule];
+  const fitted = body.length <= room ? body : withoutBlanks(body).slice(0, Math.max(0, room));
+  return [rule, heading, ...fitted, ...hint, rule];
+}
+
+/** The lines without those that are empty. */
+function withoutBlanks(lines: readonly string[]): string[] {
+  return lines.filter((line) => line.trim() !== "");
+}
+
+/** Lines that a frame takes for itself. */
+export function frameRows(keys: readonly string[], width: number): number {
+  return wrapped(keys.join(" · "), width, "  ").length + 5;
 }
 
 /** First index of a window of `size` items in which `selected` stands as near to the middle as it can. */

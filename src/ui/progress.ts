@@ -13,7 +13,7 @@ const KEY = "pruner-progress";
 /** Milliseconds that a flush runs before it is shown: most are over by then. */
 const DELAY_MS = 150;
 /** Columns of the state and the characters. */
-const STATE_WIDTH = 8;
+const STATE_WIDTH = 10;
 const CHARS_WIDTH = 14;
 
 const STATES: Readonly<Record<BatchProgress["state"], { mark: string; color: Color }>> = {
@@ -21,12 +21,13 @@ const STATES: Readonly<Record<BatchProgress["state"], { mark: string; color: Col
   running: { mark: "●", color: "accent" },
   done: { mark: "✓", color: "success" },
   failed: { mark: "✗", color: "error" },
+  cancelled: { mark: "–", color: "muted" },
 };
 
-/** Lines of at most `width` columns, as many as a widget may have. What is running goes before what is over. */
+/** Lines of at most `width` columns, as many as a widget may have. What runs and what comes next go before what is over. */
 export function progressLines(batches: readonly BatchProgress[], paint: Paint, width: number): string[] {
   const total = batches[0]?.total ?? 0;
-  const over = batches.filter(({ state }) => state === "done" || state === "failed").length;
+  const over = batches.filter(({ state }) => state !== "running" && state !== "waiting").length;
   const what = total === 0 ? "Condensing…" : `Condensing ${count(total, "batch", "batches")}, ${over} done`;
   const heading = `${paint.bold(paint.fg("accent", what))}${paint.fg("dim", " · esc cancels")}`;
   const room = MAX_WIDGET_LINES - 2;
@@ -41,8 +42,10 @@ export function progressLines(batches: readonly BatchProgress[], paint: Paint, w
 
 function chooseRows(batches: readonly BatchProgress[], room: number): BatchProgress[] {
   if (batches.length <= room) return [...batches];
-  const rank = ({ state }: BatchProgress) => ["running", "failed", "done", "waiting"].indexOf(state);
-  const first = [...batches].sort((a, b) => rank(a) - rank(b) || b.index - a.index).slice(0, room);
+  const rank = ({ state }: BatchProgress) => ["running", "waiting", "failed", "cancelled", "done"].indexOf(state);
+  const isOver = ({ state }: BatchProgress) => state !== "running" && state !== "waiting";
+  const order = (a: BatchProgress, b: BatchProgress) => (isOver(a) ? b.index - a.index : a.index - b.index);
+  const first = [...batches].sort((a, b) => rank(a) - rank(b) || order(a, b)).slice(0, room);
   return first.sort((a, b) => a.index - b.index);
 }
 

@@ -7,7 +7,7 @@ import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { initTheme, type Theme } from "@mariozechner/pi-coding-agent";
 import { getKeybindings, type MarkdownTheme, visibleWidth } from "@mariozechner/pi-tui";
 import { agentDirWith, NO_MODELS, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import { runCommand } from "../commands/index.js";
+import { completeCommand, runCommand } from "../commands/index.js";
 import { answer } from "../commands/types.js";
 import { DEFAULT_CONFIG, formatSetting, SETTINGS, settingValue } from "../config.js";
 import type { BatchProgress } from "../engine/flush-runner.js";
@@ -27,7 +27,9 @@ import { TreeScreen } from "./tree-screen.js";
 
 initTheme("dark");
 
-const WIDTHS = [40, 60, 100, 140];
+const WIDTHS = [40, 60, 80, 120];
+/** Rows that a screen has in a terminal of 20. */
+const FEW_ROWS = 14;
 const KEYS = {
   down: "\x1b[B",
   up: "\x1b[A",
@@ -171,6 +173,82 @@ describe("no line is wider than the screen", () => {
   });
 });
 
+/** Title and keys are there, in no more rows than there are. */
+function expectWhole(screen: Screen, width: number, title: string, key: string): void {
+  const lines = screen.render(width).map((line) => stripVTControlCharacters(line));
+  expect({ width, rows: lines.length <= FEW_ROWS }).toEqual({ width, rows: true });
+  expect(lines[1]).toStartWith(title.slice(0, width - 1));
+  expect(lines.slice(-5).join("\n")).toContain(key);
+  expect(lines.at(-1)).toMatch(/^─+$/);
+}
+
+describe.each([60, 80, 120])("in a terminal of %d columns and 20 rows title and keys stay", (width) => {
+  test("of the settings, the editor of each setting and its errors", async () => {
+    const { pruner, host } = await sessionWith(DIGEST, 1);
+    const screen = new SettingsScreen(pruner, host, stageOf(FEW_ROWS));
+    for (const setting of SETTINGS) {
+      expectWhole(screen, width, "Pruner settings", "esc close");
+      expect(stripVTControlCharacters(screen.render(width).join("\n"))).toContain(`→ ${setting.label.slice(0, 20)}`);
+      if (setting.kind !== "boolean") {
+        press(screen, "enter");
+        expectWhole(screen, width, setting.label, "esc back");
+        // Any text is a list.
+        if (setting.kind !== "list") {
+          type(screen, "no such value");
+          press(screen, "enter");
+          expectWhole(screen, width, setting.label, "esc back");
+          expect(screen.render(width).join(" ")).toContain("cannot be");
+        }
+        press(screen, "escape");
+      }
+      press(screen, "down");
+    }
+  });
+
+  test("of the tree, with what it says, and of what it opens", async () => {
+    const { pruner } = await sessionWith(CHAINS, 12);
+    const screen = new TreeScreen(pruner, stageOf(FEW_ROWS), MARKDOWN);
+    for (let i = 0; i < 12; i++) {
+      press(screen, "right", "k");
+      expectWhole(screen, width, "Condensed: ", "esc close");
+      expect(screen.render(width).some((line) => line.startsWith("→ "))).toBe(true);
+      press(screen, "down", "k");
+      expectWhole(screen, width, "Condensed: ", "esc close");
+      press(screen, "enter", "expand");
+      expectWhole(screen, width, "", "esc back");
+      press(screen, "escape", "up", "up");
+    }
+  });
+
+  test("of the chart", async () => {
+    const { pruner, host } = await sessionWith(CHAINS);
+    const view = pruner.contextView(host);
+    if (!view) throw new Error("no session");
+    const figures = { tokens: 123_456, contextWindow: 1_000_000 };
+    const screen = new ContextScreen(contextShares(view, "system"), figures, stageOf(FEW_ROWS));
+    expectWhole(screen, width, "Where the window goes", "esc close");
+  });
+});
+
+test("progress shows what runs and what comes next, and then what is over; a cancelled batch did not fail", () => {
+  const waiting = Array.from({ length: 16 }, () => "waiting" as const);
+  const states: BatchProgress["state"][] = ["done", "done", "cancelled", "running", ...waiting];
+  const batches = states.map(
+    (state, index): BatchProgress => ({ index, total: states.length, label: `batch ${index}.`, state, chars: 0 }),
+  );
+  const shown = progressLines(batches, PLAIN, 80).join("\n");
+  for (const next of [3, 4, 5, 6]) expect(shown).toContain(`batch ${next}.`);
+  expect(shown).not.toContain("batch 0.");
+  expect(progressLines(batches.slice(0, 4), PLAIN, 80).join("\n")).toMatch(/– batch 2\..*cancelled/);
+});
+
+test("the settings screen names a model that is missing as missing", async () => {
+  const { pruner, host } = await sessionWith({ summarizerModel: "nosuch/model" }, 0);
+  const screen = new SettingsScreen(pruner, host, stageOf());
+  type(screen, "summarizermodel");
+  expect(screen.render(120).join("\n")).toContain("nosuch/model is missing: pi knows no such model.");
+});
+
 describe("the settings screen", () => {
   test("gives a new array for each render", async () => {
     const { pruner, host } = await sessionWith(DIGEST, 1);
@@ -271,6 +349,9 @@ describe("what a session holds never commands the terminal", () => {
     const ui = { notify: (message: string) => void shown.push(message) };
     for (const text of ["tree", "context", "status", "keep", "decompress", "doctor", "recompress", "decompress b1"]) {
       answer({ ui }, await runCommand(pruner, host, text));
+    }
+    for (const text of ["decompress ", "keep "]) {
+      shown.push(...(completeCommand(pruner, text) ?? []).map(({ description }) => description ?? ""));
     }
     const screen = new TreeScreen(pruner, stageOf(), MARKDOWN);
     press(screen, "up", "up", "up", "right", "down");

@@ -13,7 +13,7 @@ import { ValueEditor } from "./value-editor.js";
 
 /** Rows around the list: rules, title, search, help, note, message, keys. */
 const ROWS_AROUND = 14;
-const MIN_LIST_ROWS = 5;
+const MIN_LIST_ROWS = 3;
 
 /** An item of the host's list, and the setting that it stands for. */
 interface Item extends SettingItem {
@@ -64,7 +64,8 @@ export class SettingsScreen implements Screen {
     const keys = this.editor
       ? ["type a value, or choose with ↑↓", "enter save", "esc back"]
       : ["type to search", "space next value", "enter choose or type", "esc close"];
-    return framed({ title: this.editor?.title ?? "Pruner settings", body, keys }, this.stage.theme, width);
+    const title = this.editor?.title ?? "Pruner settings";
+    return framed({ title, body, keys, rows: this.stage.rows() }, this.stage.theme, width);
   }
 
   handleInput(data: string): void {

@@ -2,15 +2,25 @@
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
 import type { Pruner } from "../runtime.js";
 import type { ResultChoice } from "../types.js";
-import { framed, saving, short, total, windowStart, wrapped } from "./paint.js";
+import { framed, frameRows, saving, short, total, windowStart, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 import { documentOf } from "./tree-documents.js";
 import { condensedTree, type GroupNode } from "./tree-model.js";
 import { drawRow, foldKey, type TreeRow, visibleRows } from "./tree-rows.js";
 import { ViewerScreen } from "./viewer-screen.js";
 
-const ROWS_AROUND = 9;
-const MIN_LIST_ROWS = 5;
+const MIN_LIST_ROWS = 3;
+/** Rows of the position and of what came of the last key. */
+const ROWS_BELOW = 3;
+
+const KEYS = [
+  "↑↓ move",
+  "←→ fold",
+  "enter open",
+  "d chain raw or compressed",
+  "k keep, x drop, r restore a call",
+  "esc close",
+];
 
 export class TreeScreen implements Screen {
   readonly capturesViewportInput = true;
@@ -19,6 +29,8 @@ export class TreeScreen implements Screen {
   private selected = 0;
   private viewer: ViewerScreen | undefined;
   private said = "";
+  /** Columns of the last render. */
+  private width = 80;
 
   constructor(
     private readonly pruner: Pruner,
@@ -41,15 +53,12 @@ export class TreeScreen implements Screen {
     const after = total(this.groups, "after");
     const title = `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
     const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
-    const keys = [
-      "↑↓ move",
-      "←→ fold",
-      "enter open",
-      "d chain raw or compressed",
-      "k keep, x drop, r restore a call",
-      "esc close",
-    ];
-    return framed({ title, body: [...this.renderRows(width), ...message], keys }, theme, width);
+    this.width = width;
+    return framed(
+      { title, body: [...this.renderRows(width), ...message], keys: KEYS, rows: this.stage.rows() },
+      theme,
+      width,
+    );
   }
 
   handleInput(data: string): void {
@@ -128,7 +137,7 @@ export class TreeScreen implements Screen {
   }
 
   private listRows(): number {
-    return Math.max(MIN_LIST_ROWS, this.stage.rows() - ROWS_AROUND);
+    return Math.max(MIN_LIST_ROWS, this.stage.rows() - frameRows(KEYS, this.width) - ROWS_BELOW);
   }
 
   private renderRows(width: number): string[] {

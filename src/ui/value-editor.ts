@@ -2,17 +2,21 @@
 import { getSelectListTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, type Focusable, fuzzyFilter, Input, SelectList } from "@mariozechner/pi-tui";
 import { formatSetting, parseSetting, type Setting, type SettingPreset, type SettingValue } from "../config.js";
+import { visible } from "../text/visible.js";
 import { wrapped } from "./paint.js";
 import type { Stage } from "./terminal.js";
 
 const MAX_CHOICES = 8;
+const MIN_CHOICES = 3;
+/** Rows of the frame, the help, the input and an error. */
+const ROWS_AROUND = 11;
 
 export interface ValueEditorOptions {
   setting: Setting;
   current: SettingValue;
   /** Presets, or what else there is to choose from. */
   choices: readonly SettingPreset[];
-  stage: Pick<Stage, "theme" | "pressed">;
+  stage: Pick<Stage, "theme" | "pressed" | "rows">;
   /** Takes the value; what it gives is shown as an error. */
   onValue(value: SettingValue): string | undefined;
   onCancel(): void;
@@ -53,9 +57,8 @@ export class ValueEditor implements Component, Focusable {
       ...wrapped(theme.fg("muted", setting.help), width),
       "",
       ...this.input.render(width),
-      "",
+      ...(this.error ? wrapped(theme.fg("error", visible(this.error)), width, "  ") : [""]),
       ...(this.matching.length > 0 ? this.list.render(width) : []),
-      ...(this.error ? ["", ...wrapped(theme.fg("error", this.error), width, "  ")] : []),
     ];
   }
 
@@ -99,7 +102,8 @@ export class ValueEditor implements Component, Focusable {
 
   private listOf(choices: readonly SettingPreset[]): SelectList {
     const items = choices.map(({ value, label }) => ({ value, label: value, description: label }));
-    return new SelectList(items, MAX_CHOICES, getSelectListTheme(), {
+    const room = Math.max(MIN_CHOICES, Math.min(MAX_CHOICES, this.options.stage.rows() - ROWS_AROUND));
+    return new SelectList(items, room, getSelectListTheme(), {
       minPrimaryColumnWidth: 12,
       maxPrimaryColumnWidth: 36,
     });

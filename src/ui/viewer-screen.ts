@@ -6,8 +6,9 @@ import type { Screen, Stage } from "./terminal.js";
 
 /** Lines of an original that are shown until it is expanded. */
 const FOLDED_LINES = 10;
+/** Rows of rules, title, blanks and keys. */
 const ROWS_AROUND = 7;
-const MIN_BODY_ROWS = 5;
+const MIN_BODY_ROWS = 3;
 /** Characters of an original that are laid out at most; a whole blob would stall the terminal. */
 const MAX_SHOWN_CHARS = 400_000;
 
@@ -49,7 +50,7 @@ export class ViewerScreen implements Screen {
     const position = lines.length > rows ? [`${this.top + 1}-${end} of ${lines.length}`] : [];
     const key = this.stage.keyName("app.tools.expand");
     const keys = [`${key} ${this.expanded ? "fold" : "expand"}`, "↑↓ scroll", "esc back", ...position];
-    return framed({ title: this.document.title, body, keys }, this.stage.theme, width);
+    return framed({ title: this.document.title, body, keys, rows: this.stage.rows() }, this.stage.theme, width);
   }
 
   handleInput(data: string): void {
@@ -103,7 +104,7 @@ function layOut(
     ...cut,
   ];
   return [
-    ...wrapped(paint.fg("mdHeading", title), width),
+    ...wrapped(paint.fg("mdHeading", readable(title)), width),
     ...lines.flatMap((line) => wrapped(paint.fg("toolOutput", line), width)),
     ...notes.flatMap((note) => wrapped(paint.fg("dim", note), width)),
   ];
