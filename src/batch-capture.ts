@@ -5,6 +5,8 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { messagesInContext } from "./session/branch.js";
 import { isRecord } from "./text/json.js";
 import {
+  type CallTurn,
+  callOf,
   contentChars,
   countImages,
   extractToolResultText,
@@ -18,6 +20,7 @@ import {
   resultIdsIn,
   resultKeys,
   resultKeysIn,
+  resultOf,
   textOf,
   timeOf,
   toolCallsOf,
@@ -46,7 +49,7 @@ export interface CaptureOptions {
 
 /** One assistant message and the results that belong to it. */
 export interface AssistantTurn {
-  message: AssistantMessage;
+  message: CallTurn;
   toolResults: readonly ToolResultMessage[];
   turnIndex: number;
 }
@@ -134,14 +137,16 @@ export function captureOversized(
   messages: readonly AgentMessage[],
   options: Pick<CaptureOptions, "isDealtWith" | "isExempt"> & { threshold: number },
 ): CapturedBatch[] {
-  const isWanted = (result: Pick<ToolResultMessage, "content">) =>
+  const isWanted = (result: Pick<ToolResultMessage, "content"> | undefined) =>
+    result !== undefined &&
     contentChars(result.content) >= options.threshold &&
     isUnderstood(result) &&
     extractToolResultText(result).length >= options.threshold;
   // Every request asks, and nearly always there is nothing: the look at the sizes must be all that costs.
-  if (!messages.some((message) => isToolResult(message) && isWanted(message))) return [];
+  const large = messages.flatMap((message) => resultOf(message) ?? []).filter(isWanted);
+  if (large.length === 0) return [];
   const keyOf = resultKeysIn(messages);
-  if (!messages.some((m) => isToolResult(m) && isWanted(m) && !options.isDealtWith(keyOf(m)))) return [];
+  if (!large.some((result) => !options.isDealtWith(keyOf(result)))) return [];
   return captureWhere(messages, { ...options, frontierKey: undefined, end: messages.length, isWanted });
 }
 
@@ -189,7 +194,10 @@ function captureWhere(
 function indexBehind(messages: readonly AgentMessage[], key: string | undefined): number {
   if (key === undefined) return 0;
   const keyOf = resultKeysIn(messages);
-  const index = messages.findLastIndex((message) => isToolResult(message) && keyOf(message) === key);
+  const index = messages.findLastIndex((message) => {
+    const result = resultOf(message);
+    return result !== undefined && keyOf(result) === key;
+  });
   if (index >= 0) return index + 1;
   // The frontier of an earlier release names the bare id, which means something only while one result has it.
   const named = messages.flatMap((m, i) => (isToolResult(m) && m.toolCallId === key ? [i] : []));
@@ -203,8 +211,9 @@ export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySe
   if (keys.size === 0) return repeated;
   const keyOf = resultKeysIn(messages);
   for (const message of messages) {
-    if (!isToolResult(message)) continue;
-    const key = keyOf(message);
+    const result = resultOf(message);
+    const key = result && keyOf(result);
+    if (key === undefined) continue;
     if (!keys.has(key)) continue;
     if (seen.has(key)) repeated.add(key);
     seen.add(key);
@@ -212,7 +221,7 @@ export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySe
   return repeated;
 }
 
-/** Assistant turns with results in `[start, end)`; the assistant message itself may stand before `start`. */
+/** Assistant turns with results in `[start, end)`, and what the user has run, each by itself; the assistant message itself may stand before `start`. */
 function turnsBetween(messages: readonly AgentMessage[], start: number, end: number): AssistantTurn[] {
   const turns: AssistantTurn[] = [];
   let message: AssistantMessage | undefined;
@@ -233,7 +242,13 @@ function turnsBetween(messages: readonly AgentMessage[], start: number, end: num
       close();
       message = next;
       turnIndex += 1;
-    } else if (isToolResult(next) && message && ownsResult(message, next)) toolResults.push(next);
+    } else if (isToolResult(next)) {
+      if (message && ownsResult(message, next)) toolResults.push(next);
+    } else if (next.role === "bashExecution") {
+      const ran = resultOf(next);
+      close();
+      if (ran) turns.push({ message: callOf(next), toolResults: [ran], turnIndex });
+    }
   }
   close();
   return turns;

@@ -9,6 +9,7 @@ import {
   isToolResult,
   lastAnswerIndex,
   resultKeysIn,
+  resultOf,
 } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
@@ -89,12 +90,12 @@ export function forecastStubs(
       replyIndex = i;
       repliesBehind -= 1;
     }
-    if (!isToolResult(message)) continue;
-    const call = calls.get(keyOf(message));
+    const result = resultOf(message);
+    const call = result && calls.get(keyOf(result));
     if (!call) continue;
     const ofArguments = savedArgumentTokens(call, config);
     if (ofArguments > 0) clear(ofArguments, replyIndex);
-    const before = contentTokens(message.content);
+    const before = contentTokens(result.content);
     const after = STUB_TOKENS + before * config.summaryShare;
     if (after <= before * MAX_STUB_SHARE) clear(before - after, i);
   }
