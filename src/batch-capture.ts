@@ -5,6 +5,8 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { messagesInContext } from "./session/branch.js";
 import { isRecord } from "./text/json.js";
 import {
+  type CallTurn,
+  callOf,
   contentChars,
   countImages,
   extractToolResultText,
@@ -19,6 +21,7 @@ import {
   resultIdsIn,
   resultKeys,
   resultKeysIn,
+  resultOf,
   textOf,
   timeOf,
   toolCallsOf,
@@ -47,7 +50,7 @@ export interface CaptureOptions {
 
 /** One assistant message and the results that belong to it. */
 export interface AssistantTurn {
-  message: AssistantMessage;
+  message: CallTurn;
   toolResults: readonly ToolResultMessage[];
   turnIndex: number;
 }
@@ -135,14 +138,16 @@ export function captureOversized(
   messages: readonly AgentMessage[],
   options: Pick<CaptureOptions, "isDealtWith" | "isExempt"> & { threshold: number },
 ): CapturedBatch[] {
-  const isWanted = (result: Pick<ToolResultMessage, "content">) =>
+  const isWanted = (result: Pick<ToolResultMessage, "content"> | undefined) =>
+    result !== undefined &&
     contentChars(result.content) >= options.threshold &&
     isUnderstood(result) &&
     extractToolResultText(result).length >= options.threshold;
   // Every request asks, and nearly always there is nothing: the look at the sizes must be all that costs.
-  if (!messages.some((message) => isToolResult(message) && isWanted(message))) return [];
+  const large = messages.flatMap((message) => resultOf(message) ?? []).filter(isWanted);
+  if (large.length === 0) return [];
   const keyOf = resultKeysIn(messages);
-  if (!messages.some((m) => isToolResult(m) && isWanted(m) && !options.isDealtWith(keyOf(m)))) return [];
+  if (!large.some((result) => !options.isDealtWith(keyOf(result)))) return [];
   return captureWhere(messages, { ...options, frontierKey: undefined, end: messages.length, isWanted });
 }
 
@@ -216,7 +221,7 @@ export function repeatedKeys(messages: readonly AgentMessage[], keys: ReadonlySe
   return repeated;
 }
 
-/** Assistant turns with results in `[start, end)`; the assistant message itself may stand before `start`. */
+/** Assistant turns with results in `[start, end)`, and what the user has run, each by itself; the assistant message itself may stand before `start`. */
 function turnsBetween(messages: readonly AgentMessage[], start: number, end: number): AssistantTurn[] {
   const turns: AssistantTurn[] = [];
   let message: AssistantMessage | undefined;
@@ -237,7 +242,13 @@ function turnsBetween(messages: readonly AgentMessage[], start: number, end: num
       close();
       message = next;
       turnIndex += 1;
-    } else if (isToolResult(next) && message && ownsResult(message, next)) toolResults.push(next);
+    } else if (isToolResult(next)) {
+      if (message && ownsResult(message, next)) toolResults.push(next);
+    } else if (next.role === "bashExecution") {
+      const ran = resultOf(next);
+      close();
+      if (ran) turns.push({ message: callOf(next), toolResults: [ran], turnIndex });
+    }
   }
   close();
   return turns;

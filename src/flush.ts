@@ -26,7 +26,7 @@ import {
 import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
 import { isWorthSummarizing } from "./render/stub.js";
 import type { BatchSummary } from "./summarizer.js";
-import { contentChars, isAssistant, isToolResult } from "./transcript/messages.js";
+import { contentChars, isAssistant, resultOf } from "./transcript/messages.js";
 import {
   type CapturedBatch,
   type ChainRange,
@@ -131,12 +131,10 @@ export async function prepareFlush(
 function sinceFirst(batches: readonly CapturedBatch[], messages: ChainChoice["messages"]): ChainChoice["messages"] {
   const first = batches[0]?.toolCalls[0];
   if (!first) return [];
-  const result = messages.findIndex(
-    (message) =>
-      isToolResult(message) &&
-      message.timestamp === first.resultTimestamp &&
-      String(message.toolCallId) === first.toolCallId,
-  );
+  const result = messages.findIndex((message) => {
+    const candidate = resultOf(message);
+    return candidate?.timestamp === first.resultTimestamp && String(candidate?.toolCallId) === first.toolCallId;
+  });
   return messages.slice(Math.max(0, messages.slice(0, Math.max(0, result)).findLastIndex(isAssistant)));
 }
 

@@ -17,6 +17,7 @@ import {
   lastAnswerIndex,
   resultKeys,
   resultKeysIn,
+  resultOf,
   textOf,
 } from "./transcript/messages.js";
 import { CallPairing } from "./transcript/pairing.js";
@@ -115,18 +116,22 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
   const used = new Set<string>();
   let rendered: AgentMessage[] | undefined;
   for (const [i, message] of messages.entries()) {
-    if (!isToolResult(message)) continue;
-    const replacement = find(plan, keyOf(message), String(message.toolCallId), ambiguous);
+    const result = resultOf(message);
+    if (!result) continue;
+    const replacement = find(plan, keyOf(result), String(result.toolCallId), ambiguous);
     if (!replacement || used.has(replacement.occurrenceKey) || (i > seen && !replacement.eager)) continue;
     used.add(replacement.occurrenceKey);
     const { text, savedArguments, eager } = replacement;
     // A result that was spilled before the model has seen it keeps its images: only its text is in the file.
-    const images = eager ? message.content.filter(isImage) : [];
-    if (text.length + contentChars(images) >= contentChars(message.content) + savedArguments) continue;
+    const images = eager ? result.content.filter(isImage) : [];
+    if (text.length + contentChars(images) >= contentChars(result.content) + savedArguments) continue;
     // The stub of a change may be longer than the reply, so that its length does not tell that it stands there already.
-    if (savedArguments > 0 && textOf(message.content) === text) continue;
+    if (savedArguments > 0 && textOf(result.content) === text) continue;
     rendered ??= messages.slice();
-    rendered[i] = { ...message, content: [{ type: "text", text }, ...images] };
+    rendered[i] =
+      message.role === "bashExecution"
+        ? { ...message, output: text }
+        : { ...result, content: [{ type: "text", text }, ...images] };
   }
   return rendered ?? messages;
 }

@@ -91,8 +91,8 @@ function sessionLines(pruner: Pruner, host: HostSnapshot): string[] {
   return [
     `kept in a file: ${state.reader.getSessionFile() === undefined ? "no" : "yes"}`,
     `condensed ${status.condensedCalls}, duplicates ${status.repeats}, chains ${status.chains}`,
-    `pending ${status.pendingCalls} with ${status.pendingChars} characters, unseen ${status.unseenResults}`,
-    `characters ${status.rawChars} before, ${status.keptChars} after`,
+    `pending ${status.pendingCalls} with ${status.pendingTokens} tokens, unseen ${status.unseenResults}`,
+    `tokens ${status.sizes.whole.before} before, ${status.sizes.whole.after} after`,
     `summariser calls ${stats.callCount}, failed ${stats.failedCallCount}, tokens ${stats.totalInputTokens} in, ${stats.totalOutputTokens} out`,
     `entries ${entries.length}`,
     ...[...counts].sort(([a], [b]) => a.localeCompare(b)).map(([kind, count]) => `  ${kind}: ${count}`),

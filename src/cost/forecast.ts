@@ -10,6 +10,7 @@ import {
   lastAnswerIndex,
   resultFinder,
   resultKeysIn,
+  resultOf,
 } from "../transcript/messages.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
@@ -105,14 +106,14 @@ export function forecastStubs(
       replyIndex = i;
       repliesBehind -= 1;
     }
-    if (!isToolResult(message)) continue;
-    const key = keyAt(i) ?? "";
+    const result = resultOf(message);
+    const key = (result && keyAt(i)) ?? "";
     const call = calls.get(key);
-    if (!call) continue;
+    if (!result || !call) continue;
     const clearedBefore = clearedTokens;
     const ofArguments = savedArgumentTokens(call, config);
     if (ofArguments > 0) clear(ofArguments, replyIndex, key);
-    const before = contentTokens(message.content);
+    const before = contentTokens(result.content);
     const after = STUB_TOKENS + before * config.summaryShare;
     if (after <= before * MAX_STUB_SHARE) clear(before - after, i, key);
     if (clearedTokens > clearedBefore) recovery.requests += chanceOf(key);

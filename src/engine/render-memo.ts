@@ -179,6 +179,7 @@ function play(step: Step, messages: readonly AgentMessage[]): AgentMessage {
 }
 
 function withContentOf(message: AgentMessage, other: AgentMessage): AgentMessage {
+  if (message.role === "bashExecution" && other.role === "bashExecution") return { ...message, output: other.output };
   return "content" in other ? ({ ...message, content: other.content } as AgentMessage) : message;
 }
 
@@ -200,7 +201,8 @@ function stepsOf(part: readonly AgentMessage[], rendered: readonly AgentMessage[
 /** All but the content is the same: ids and times alone do not tell results of some servers apart. */
 function isVersionOf(message: AgentMessage, original: AgentMessage): boolean {
   if (message.role === "user" || message.timestamp !== original.timestamp) return false;
-  return isDeepStrictEqual({ ...message, content: undefined }, { ...original, content: undefined });
+  const other = { content: undefined, output: undefined };
+  return isDeepStrictEqual({ ...message, ...other }, { ...original, ...other });
 }
 
 function markOf(message: AgentMessage): Mark {

@@ -1,7 +1,7 @@
 /** How full the context is, counted as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { contentChars, isToolResult, lastAnswerIndex, resultKeysIn } from "../transcript/messages.js";
+import { contentChars, lastAnswerIndex, resultKeysIn, resultOf } from "../transcript/messages.js";
 import { CHARS_PER_TOKEN } from "../transcript/tokens.js";
 import type { RenderPlan } from "./plan.js";
 
@@ -19,9 +19,10 @@ export function usageAsSent(
   const uncounted = messages.slice(lastAnswerIndex(messages) + 1);
   const keyOf = resultKeysIn(uncounted);
   for (const message of uncounted) {
-    if (!isToolResult(message)) continue;
-    const replacement = replacements.get(keyOf(message));
-    if (replacement?.eager) saved += Math.max(0, contentChars(message.content) - replacement.text.length);
+    const result = resultOf(message);
+    if (!result) continue;
+    const replacement = replacements.get(keyOf(result));
+    if (replacement?.eager) saved += Math.max(0, contentChars(result.content) - replacement.text.length);
   }
   return { ...usage, tokens: Math.max(0, usage.tokens - Math.floor(saved / CHARS_PER_TOKEN)) };
 }

@@ -2,7 +2,7 @@
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { contentHash } from "../capture/duplicates.js";
-import { isAssistant, isToolResult, occurrenceKey, resultKeysIn } from "../transcript/messages.js";
+import { isAssistant, isToolResult, occurrenceKey, resultKeysIn, resultOf } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import type { ToolCallRecord } from "../types.js";
 
@@ -55,9 +55,13 @@ function originalsIn(entries: readonly SessionEntry[]): OriginalResult[] {
     if (entry.type !== "message") continue;
     const { message } = entry;
     if (isAssistant(message)) pairing.open(message);
-    if (!isToolResult(message)) continue;
-    const args = pairing.take(message.toolCallId)?.arguments ?? {};
-    found.push({ message, args, keys: [keyOf(message), String(message.toolCallId)] });
+    const result = resultOf(message);
+    if (!result) continue;
+    const args =
+      message.role === "bashExecution"
+        ? { command: message.command }
+        : (pairing.take(result.toolCallId)?.arguments ?? {});
+    found.push({ message: result, args, keys: [keyOf(result), String(result.toolCallId)] });
   }
   return found;
 }

@@ -14,13 +14,46 @@ export function isToolResult(message: AgentMessage): message is ToolResultMessag
   return message.role === "toolResult";
 }
 
+/** Name that every result of `resultOf` has which is none of a tool. */
+const RAN_BY_USER = "!";
+
+/**
+ * The tool result that a message is, or that the output of a command stands for which the user has run. Nothing where no
+ * model is sent the output, and where it has no time, which alone names it.
+ */
+export function resultOf(message: AgentMessage): ToolResultMessage | undefined {
+  if (isToolResult(message)) return message;
+  if (message.role !== "bashExecution" || message.excludeFromContext || !message.output) return undefined;
+  if (typeof message.output !== "string" || timeOf(message.timestamp) === undefined) return undefined;
+  return {
+    role: "toolResult",
+    toolCallId: RAN_BY_USER,
+    toolName: "bash",
+    content: [{ type: "text", text: message.output }],
+    isError: message.cancelled || Boolean(message.exitCode),
+    timestamp: message.timestamp,
+  };
+}
+
+/** The call that `result` would answer, had a model asked for what the user has run. */
+export function callOf({ command, timestamp }: UserCommand): CallTurn {
+  const call = { type: "toolCall" as const, id: RAN_BY_USER, name: "bash", arguments: { command } };
+  return { content: [call], stopReason: "toolUse", timestamp };
+}
+
+/** A message with the output of a command that the user has run. */
+export type UserCommand = Extract<AgentMessage, { role: "bashExecution" }>;
+
+/** What of an assistant message says which calls it made. */
+export type CallTurn = Pick<AssistantMessage, "content" | "stopReason" | "timestamp">;
+
 /** The assistant finished this message: pi-ai drops errored and aborted ones, so they answer nothing. */
 export function isAnswer(message: AgentMessage): message is AssistantMessage {
   return isAssistant(message) && !isDropped(message);
 }
 
 /** pi-ai leaves this assistant message out of the request, its calls with it. */
-export function isDropped(message: AssistantMessage): boolean {
+export function isDropped(message: Pick<AssistantMessage, "stopReason">): boolean {
   return message.stopReason === "error" || message.stopReason === "aborted";
 }
 
@@ -43,7 +76,7 @@ export function isForeignMessage(message: AgentMessage): message is CustomMessag
 }
 
 /** The tool calls of an assistant message, in order. */
-export function toolCallsOf(message: AssistantMessage): ToolCall[] {
+export function toolCallsOf(message: Pick<AssistantMessage, "content">): ToolCall[] {
   return Array.isArray(message.content) ? message.content.filter((block) => block?.type === "toolCall") : [];
 }
 
@@ -170,9 +203,10 @@ export function resultFinder(
   );
   return (index) => {
     const message = messages[index];
-    if (!message || !isToolResult(message)) return undefined;
-    if (!times.has(message.timestamp) && !times.has(timeOf(message.timestamp) ?? Number.NaN)) return undefined;
-    const key = keyAt(messages, index);
+    const result = message && resultOf(message);
+    if (!message || !result) return undefined;
+    if (!times.has(result.timestamp) && !times.has(timeOf(result.timestamp) ?? Number.NaN)) return undefined;
+    const key = isToolResult(message) ? keyAt(messages, index) : occurrenceKey(result.toolCallId, result.timestamp);
     return key !== undefined && wanted.has(key) ? key : undefined;
   };
 }
@@ -191,7 +225,7 @@ function keyAt(messages: readonly AgentMessage[], index: number): string | undef
 
 /** Occurrence keys of the results among `messages`. */
 export function resultKeys(messages: readonly AgentMessage[]): Set<string> {
-  return new Set(messages.filter(isToolResult).map(resultKeysIn(messages)));
+  return new Set(messages.flatMap((message) => resultOf(message) ?? []).map(resultKeysIn(messages)));
 }
 
 function hasSameKey(one: ToolResultMessage, other: ToolResultMessage): boolean {

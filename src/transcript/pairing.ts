@@ -12,7 +12,7 @@ export class CallPairing {
   private waiting = new Map<string, ToolCall[]>();
 
   /** `message` is the latest assistant message now. */
-  open(message: AssistantMessage): void {
+  open(message: Pick<AssistantMessage, "content" | "stopReason">): void {
     this.close();
     if (isDropped(message)) return;
     for (const call of toolCallsOf(message)) {

@@ -12,6 +12,7 @@ import {
   isImage,
   isToolResult,
   lastAnswerIndex,
+  resultOf,
   textOf,
   toolCallsOf,
 } from "../../src/transcript/messages.js";
@@ -26,19 +27,21 @@ export interface CondensedResult {
   stub: string;
 }
 
-/** Results of `raw` that stand in `sent` with another content, matched by id and timestamp in order. */
+/** Results of `raw`, and outputs of commands of the user, that stand in `sent` with another content, matched by id and timestamp in order. */
 export function condensedResults({ raw, sent }: RenderedRequest): CondensedResult[] {
   const queues = new Map<string, AgentMessage[]>();
-  for (const message of sent.filter(isToolResult)) {
+  for (const message of sent.flatMap((m) => resultOf(m) ?? [])) {
     const key = `${message.toolCallId}@${message.timestamp}`;
     queues.set(key, [...(queues.get(key) ?? []), message]);
   }
-  return raw.filter(isToolResult).flatMap((message) => {
-    const counterpart = queues.get(`${message.toolCallId}@${message.timestamp}`)?.shift();
-    if (!counterpart || !isToolResult(counterpart) || isDeepStrictEqual(counterpart.content, message.content))
-      return [];
-    return [{ raw: message, stub: extractToolResultText(counterpart) }];
-  });
+  return raw
+    .flatMap((m) => resultOf(m) ?? [])
+    .flatMap((message) => {
+      const counterpart = queues.get(`${message.toolCallId}@${message.timestamp}`)?.shift();
+      if (!counterpart || !isToolResult(counterpart) || isDeepStrictEqual(counterpart.content, message.content))
+        return [];
+      return [{ raw: message, stub: extractToolResultText(counterpart) }];
+    });
 }
 
 /** Invariant 2: each condensed output is recovered to the byte by the ref in its stub. */
@@ -135,6 +138,10 @@ export function checkPrefixStable(requests: readonly RenderedRequest[]): string[
 
 /** Invariant 5: what the model has not answered stands as it was, but for what was spilled, which does not wait. */
 export function checkUnseenRaw({ raw, sent }: RenderedRequest): string[] {
+  const commands = condensedResults({ raw: raw.slice(lastAnswerIndex(raw) + 1), sent, epoch: 0 }).filter(
+    ({ raw: { toolCallId }, stub }) => toolCallId === "!" && !stub.includes("The whole output is in "),
+  );
+  if (commands.length > 0) return ["the unseen output of a command was condensed"];
   const unseen = raw.slice(lastAnswerIndex(raw) + 1).filter(isToolResult);
   if (unseen.length === 0) return [];
   // Neither what pi-ai leaves out of every request nor what has no call was ever to be seen.

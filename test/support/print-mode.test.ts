@@ -182,3 +182,13 @@ test("a line that is no JSON fails", () => {
   expect(parseLines<unknown>('{"a":1}\n\n2\n')).toEqual([{ a: 1 }, 2]);
   expect(() => parseLines('{"a":1}\nWarning: no\n')).toThrow("Not a line of JSON: Warning: no");
 });
+
+test.each(HOSTS)("the product sees the libraries of the %s host", async (host) => {
+  const folders = createFolders();
+  try {
+    const { stderr } = await runPi(host, { folders, prompts: ["/pruner doctor"], script: { replies: [] } });
+    expect(stderr).toContain(host === "old" ? "pi 0.73.1" : "pi 1.6.0");
+  } finally {
+    folders.remove();
+  }
+});

@@ -1,10 +1,17 @@
 /** The extension in one file, made of what stands in the working tree now. */
 import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { renameSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HOST_PATHS, type Host, PRODUCT_ENTRY, REPOSITORY } from "./host-paths.js";
 
 const FOLDER = join(REPOSITORY, "node_modules/.cache/pi-condense-tests");
+/** A host gives its own libraries only to what it does not take for an installed module. One folder a checkout. */
+const OUTSIDE = join(
+  tmpdir(),
+  `pi-condense-tests-${createHash("sha256").update(REPOSITORY).digest("hex").slice(0, 8)}`,
+);
 /** What the hosts supply. */
 const SUPPLIED = ["@mariozechner/*", "typebox", "typebox/*"];
 
@@ -15,7 +22,7 @@ const made = new Set<string>();
  * where that is not what a test is about, it is given this.
  */
 export function bundledProduct(): string {
-  const path = join(FOLDER, "product.js");
+  const path = join(OUTSIDE, "product.js");
   if (made.has(path)) return path;
   const fresh = `${path}.${process.pid}.js`;
   const external = SUPPLIED.map((name) => `--external=${name}`);

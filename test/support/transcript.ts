@@ -246,7 +246,9 @@ function differences(
     return assistantDifferences(message, source, beforeLastUser && options.strippedClosings === true);
   }
   if (isToolResult(message) && isToolResult(source)) return resultDifferences(message, source);
-  return ["changed, which only results and arguments may be"];
+  if (message.role === "bashExecution" && source.role === "bashExecution")
+    return fieldDifferences(message, source, ["output"]);
+  return ["changed, which only results, arguments and outputs may be"];
 }
 
 function assistantDifferences(message: AssistantMessage, source: AssistantMessage, mayLoseThinking: boolean): string[] {
