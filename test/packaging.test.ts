@@ -98,7 +98,8 @@ describe("the package", () => {
     const expected = [
       ...modules,
       ...documents.map((name) => join("doc", name)),
-      ...["index.ts", "bin/pi-condense.mjs", "package.json", "LICENSE"],
+      ...readdirSync(join(REPOSITORY, "bin")).map((name) => join("bin", name)),
+      ...["index.ts", "package.json", "LICENSE"],
       ...["README.md", "PRUNING.md", "SECURITY.md", "CHANGELOG.md"],
     ];
     expect(packed.toSorted()).toEqual(expected.toSorted());
