@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
 import { reportsOf } from "../src/replay/figures.js";
-import { type Assumptions, replaySession } from "../src/replay/replay.js";
+import { type Assumptions, replaySession, type VariantRun } from "../src/replay/replay.js";
 import { readSessionFile } from "../src/replay/session-file.js";
 import { configWith, parseAssignments } from "../src/replay/settings.js";
 import { isRecord } from "../src/text/json.js";
@@ -24,8 +24,8 @@ const VARIANTS = [
   { name: "shipped settings", settings: [] },
   { name: "summaries by a cheap model", settings: parseAssignments("summarizerModel=provider/cheap") },
 ];
-/** A summary has 8% of its output's length, and its model a fifth of the session model's price. */
-const ASSUMPTIONS: Assumptions = { summaryRatio: 0.08, summarizerPrice: 0.2 };
+/** A summary has 8% of its output's length. Input costs $3 per million tokens, and a fifth of that for the cheap model. */
+const ASSUMPTIONS: Assumptions = { summaryRatio: 0.08, inputPrice: 3 };
 const CHART_COLUMNS = 30;
 const COURSE_COLUMNS = 58;
 const BARS = "▁▂▃▄▅▆▇█";
@@ -56,14 +56,13 @@ async function main(): Promise<void> {
     );
     say(" nothing, and nothing is sent.\n");
     const raw = await played(host, { ...options, prompts, script, product: false, settings: {} });
-    await showMoney(raw.sessionFile);
+    await showReplay(raw.sessionFile);
 
     rmSync(raw.sessionFile);
     for (const [path, text] of Object.entries(files)) await Bun.write(`${folders.cwd}/${path}`, text);
     // With the digest, since the scripted model writes no summaries.
     const digest = { contextPrune: { summarizerModel: "none" } };
     const condensed = await played(host, { ...options, prompts, script, settings: digest });
-    showCourse(raw, condensed);
     const allBack = await showOriginals(condensed, (replies) =>
       played(host, { ...options, session: condensed.sessionFile, prompts: ["Give it all back."], script: { replies } }),
     );
@@ -82,10 +81,11 @@ async function played(host: Host, options: Parameters<typeof runPi>[1]): Promise
   return { ...run, sessionFile: run.sessionFile };
 }
 
-/** The bill: the raw session, and what it would have been condensed, as `pi-condense replay` computes it. */
-async function showMoney(sessionFile: string): Promise<void> {
+/** The raw session, and what it would have been condensed, as `pi-condense replay` computes it: the bill and each request. */
+async function showReplay(sessionFile: string): Promise<void> {
   const variants = VARIANTS.map(({ name, settings }) => ({ name, config: configWith(settings) }));
-  const reports = reportsOf(await replaySession(readSessionFile(sessionFile), variants, ASSUMPTIONS), ASSUMPTIONS);
+  const replay = await replaySession(readSessionFile(sessionFile), variants, ASSUMPTIONS);
+  const reports = reportsOf(replay, ASSUMPTIONS);
   const rawCost = reports[0]?.raw.cost ?? 0;
   const rows = [
     { name: "raw", cost: rawCost },
@@ -100,16 +100,16 @@ async function showMoney(sessionFile: string): Promise<void> {
   }
   const recoveries = reports.map(({ pruned }) => `$${pruned.recoveryCost.toFixed(2)}`).join(" and ");
   say(`\nIncluded: ${recoveries} for asking back what was still needed.\n`);
+  showCourse([replay.raw, ...replay.variants.slice(0, 1)]);
 }
 
-/** How the requests grow, raw and condensed, as pi sent them. */
-function showCourse(raw: Played, condensed: Played): void {
-  const sizes = [raw, condensed].map(({ requests }) => requests.map(({ messages }) => tokensOf(messages)));
-  const most = Math.max(...sizes.flat());
+/** How the requests grow. */
+function showCourse(runs: readonly VariantRun[]): void {
+  const courses = runs.map(({ name, meter }) => ({ name, sizes: meter.requests.map(({ tokens }) => tokens) }));
+  const most = Math.max(...courses.flatMap(({ sizes }) => sizes));
   say("\nTokens of each request, the first to the left\n\n");
-  for (const [i, name] of ["raw", "condensed"].entries()) {
-    const of = sizes[i] ?? [];
-    say(`  ${name}, ${grouped(Math.max(...of))} at most\n  ${courseOf(of, most)}\n`);
+  for (const { name, sizes } of courses) {
+    say(`  ${name}, ${grouped(Math.round(Math.max(...sizes)))} at most\n  ${courseOf(sizes, most)}\n`);
   }
 }
 
@@ -121,11 +121,6 @@ function courseOf(sizes: readonly number[], most: number): string {
     const share = Math.max(...sizes.slice(from, to)) / most;
     return BARS[Math.min(BARS.length - 1, Math.floor(share * BARS.length))];
   }).join("");
-}
-
-/** Four characters a token, as pi estimates. */
-function tokensOf(messages: readonly AgentMessage[]): number {
-  return Math.round(messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0) / 4);
 }
 
 /** One stub, and whether a second process gets every original back. */
