@@ -78,8 +78,8 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "npm run bench": { prints: /^ +10000 /m },
   "npm test -- src/flush.test.ts": { prints: /^\d+ passed, 0 failed$/m },
   "npm run docs": { prints: /configuration\.ts/ },
-  "npm run demo": { prints: /^pi 0\.73 [\s\S]*shipped settings [^\n]*−\d+%[\s\S]* (\d+) of \1 are identical/ },
-  "npm run demo -- --host 1.6": { prints: /^pi 1\.6 [\s\S]* (\d+) of \1 are identical/ },
+  "npm run demo": { prints: /^pi 0\.73 [\s\S]*shipped settings [^\n]*−\d+%[\s\S]* (\d+) of \1 are identical/m },
+  "npm run demo -- --host 1.6": { prints: /^pi 1\.6 [\s\S]* (\d+) of \1 are identical/m },
   "npm run nightly": {
     prints: /^ \d+ pass$/m,
     adding: ["--", "src/transcript/messages.test.ts"],
