@@ -82,11 +82,11 @@ async function condenses(host: Host, made: PiFolders, product: string | false): 
   return result;
 }
 
-/** Writes the settings of an agent folder, keeping what `pi install` has put there. */
+/** Writes settings that condense what was just read, keeping what `pi install` has put there. */
 function useDigest({ agentDir }: PiFolders): void {
   const file = join(agentDir, "settings.json");
   const settings = JSON.parse(readFileSync(file, "utf8"));
-  writeFileSync(file, JSON.stringify({ ...settings, contextPrune: { summarizerModel: "none" } }));
+  writeFileSync(file, JSON.stringify({ ...settings, contextPrune: { summarizerModel: "none", workingSet: null } }));
 }
 
 describe("the package", () => {
