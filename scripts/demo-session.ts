@@ -26,8 +26,8 @@ const QUOTED_CHARS = 40;
 
 /** The files that it works on, by their paths. */
 export function demoFiles(): Record<string, string> {
-  const paths = [...new Set(TASKS.flatMap(([file, beside]) => [file, beside]))];
-  return Object.fromEntries(paths.map((path) => [path, readFileSync(`${ROOT}${path}`, "utf8")]));
+  const paths = new Set(TASKS.flatMap((task) => task.slice(0, 2)));
+  return Object.fromEntries([...paths].map((path) => [path, readFileSync(`${ROOT}${path}`, "utf8")]));
 }
 
 /** What the person asks and what the model does, task by task. */
