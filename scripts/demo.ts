@@ -1,167 +1,167 @@
 /**
- * The demo: the real host in print mode, with a scripted model that makes real calls on this project's own files, the
- * mechanical digest in place of a summariser, and every original asked back in a second process.
- *
- * Prints each request as it would have been and as it was sent; its last line is JSON.
+ * The demo. The real pi plays a made-up session with a scripted model: once raw, once condensed. Shown are the bill of both,
+ * the size of each request, and that every original comes back. Nothing leaves the machine.
  */
-import { delimiter, dirname } from "node:path";
-import { fileURLToPath } from "node:url";
+import { rmSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
-import { rgPath } from "@vscode/ripgrep";
-import { grouped } from "../src/text/text.js";
-import { contentChars, extractToolResultText, isAssistant, isText, isToolResult } from "../src/transcript/messages.js";
-import { createFolders, type Host, runPi } from "../test/support/print-mode.js";
+import { reportsOf } from "../src/replay/figures.js";
+import { type Assumptions, replaySession, type VariantRun } from "../src/replay/replay.js";
+import { readSessionFile } from "../src/replay/session-file.js";
+import { configWith, parseAssignments } from "../src/replay/settings.js";
+import { isRecord } from "../src/text/json.js";
+import { grouped, reasonOf } from "../src/text/text.js";
+import { extractToolResultText, isText, isToolResult } from "../src/transcript/messages.js";
+import { CUSTOM_TYPE_INDEX } from "../src/types.js";
+import { createFolders, type Host, type PiRun, runPi } from "../test/support/print-mode.js";
 import type { ScriptedReply } from "../test/support/script.js";
+import { call, demoConversation, demoFiles } from "./demo-session.js";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
-/** pi's own estimate. */
-const CHARS_PER_TOKEN = 4;
-const VERSIONS: Record<Host, string> = { old: "0.73.1", new: "1.6.0" };
-
-const CONVERSATION: { prompt: string; turns: ScriptedReply[] }[] = [
-  {
-    prompt: "How does a request get rendered?",
-    turns: [
-      { calls: [tool("read", { path: "src/pruner.ts" }), tool("read", { path: "src/render/plan.ts" })] },
-      { calls: [tool("grep", { pattern: "RenderPlan", path: "src" })] },
-      { text: "pruneMessages applies the plan of the epoch in phases." },
-    ],
-  },
-  {
-    prompt: "And what does a flush do?",
-    turns: [
-      { calls: [tool("read", { path: "src/flush.ts" })] },
-      {
-        calls: [tool("bash", { command: "wc -l src/*.ts src/*/*.ts && grep -n 'export' src/flush.ts src/indexer.ts" })],
-      },
-      { text: "It prepares summaries, then appends the entries in one step." },
-    ],
-  },
-  {
-    prompt: "Is anything of it written down?",
-    turns: [
-      { calls: [tool("read", { path: "README.md" }), tool("read", { path: "src/pruner.ts" })] },
-      { calls: [tool("bash", { command: "cat src/no-such-file.ts" })] },
-      { text: "The README says what it does." },
-    ],
-  },
-  { prompt: "Thanks. What next?", turns: [{ text: "Whatever you like." }] },
+const HOSTS: Readonly<Record<string, Host>> = { "0.73": "old", "0.73.1": "old", "1.6": "new", "1.6.0": "new" };
+/** What is compared with the raw session. */
+const VARIANTS = [
+  { name: "shipped settings", settings: [] },
+  { name: "summaries by a cheap model", settings: parseAssignments("summarizerModel=provider/cheap") },
 ];
+/** A summary has 8% of its output's length. Input costs $3 per million tokens, and a fifth of that for the cheap model. */
+const ASSUMPTIONS: Assumptions = { summaryRatio: 0.08, inputPrice: 3 };
+const CHART_COLUMNS = 30;
+const COURSE_COLUMNS = 58;
+const BARS = "▁▂▃▄▅▆▇█";
+/** Characters of a page of an original, and originals that are asked for at once. */
+const PAGE_CHARS = 10_000;
+const AT_ONCE = 8;
 
-await main();
+try {
+  await main();
+} catch (error) {
+  process.stderr.write(`The demo could not be run: ${reasonOf(error)}\n`);
+  process.exitCode = 1;
+}
 
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { host: { type: "string", default: "0.73" } } });
-  const host = hostOf(values.host);
-  const folders = createFolders();
-  const settings = { contextPrune: { summarizerModel: "none" } };
-  const options = {
-    folders: { ...folders, cwd: ROOT },
-    args: ["--tools", "read,grep,bash,context_tree_query"],
-    env: { PATH: [dirname(rgPath), process.env.PATH].join(delimiter) },
-  };
+  const host = HOSTS[values.host];
+  if (!host) throw new Error(`--host ${values.host}: choose 0.73 or 1.6`);
+  const files = demoFiles();
+  const conversation = demoConversation(files);
+  const folders = createFolders(files);
+  const script = { replies: conversation.flatMap(({ turns }) => turns) };
+  const prompts = conversation.map(({ prompt }) => prompt);
+  const options = { folders, args: ["--tools", "read,edit,bash,context_tree_query"], timeoutMs: 120_000 };
   try {
-    say(`pi ${VERSIONS[host]}, shipped settings but for the mechanical digest\n`);
-    const run = await runPi(host, {
-      ...options,
-      settings,
-      prompts: CONVERSATION.map(({ prompt }) => prompt),
-      script: { replies: CONVERSATION.flatMap(({ turns }) => turns) },
-    });
-    if (run.code !== 0 || !run.sessionFile) throw new Error(`pi ended with code ${run.code}: ${run.stderr}`);
-    const raw = messagesOf(run.entries);
-    const rawRequests = raw.flatMap((message, i) => (isAssistant(message) ? [raw.slice(0, i)] : []));
-    const totals = showRequests(
-      rawRequests,
-      run.requests.map((request) => request.messages),
+    say(
+      `pi ${values.host} plays a made-up session of ${script.replies.length} requests. The model is scripted. It costs`,
     );
+    say(" nothing, and nothing is sent.\n");
+    const raw = await played(host, { ...options, prompts, script, product: false, settings: {} });
+    await showReplay(raw.sessionFile);
 
-    const last = run.requests.at(-1)?.messages ?? [];
-    const stubs = condensedIn(last, raw);
-    say(`\nOne of the ${stubs.length} stubs, as the model sees it:\n\n${stubs[0]?.stub}\n`);
-
-    const asked = await runPi(host, {
-      ...options,
-      session: run.sessionFile,
-      prompts: ["Give me all of it back."],
-      script: { replies: [...stubs.flatMap(askFor), { text: "There it is." }] },
-    });
-    if (asked.code !== 0) throw new Error(`pi ended with code ${asked.code}: ${asked.stderr}`);
-    const recovered = recoveredIn(messagesOf(asked.entries).slice(raw.length));
-    const same = stubs.filter(({ ref, original }) => recovered.get(ref) === extractToolResultText(original));
-    say(`Asked back in a second process: ${same.length} of ${stubs.length} outputs identical to the byte.\n`);
-    const identical = same.length === stubs.length && stubs.length > 0;
-    const report = { host: VERSIONS[host], requests: run.requests.length, ...totals, condensed: stubs.length };
-    say(`${JSON.stringify({ ...report, recovered: same.length, identical })}\n`);
-    if (!identical) process.exitCode = 1;
+    rmSync(raw.sessionFile);
+    for (const [path, text] of Object.entries(files)) await Bun.write(`${folders.cwd}/${path}`, text);
+    // With the digest, since the scripted model writes no summaries.
+    const digest = { contextPrune: { summarizerModel: "none" } };
+    const condensed = await played(host, { ...options, prompts, script, settings: digest });
+    const allBack = await showOriginals(condensed, (replies) =>
+      played(host, { ...options, session: condensed.sessionFile, prompts: ["Give it all back."], script: { replies } }),
+    );
+    say("\nFor a session of yours: npx pi-condense replay <session file>, or /pruner replay in pi.\n");
+    if (!allBack) process.exitCode = 1;
   } finally {
     folders.remove();
   }
 }
 
-function hostOf(version: string): Host {
-  if (/^0\.73(\.1)?$/.test(version)) return "old";
-  if (/^1\.6(\.0)?$/.test(version)) return "new";
-  throw new Error(`--host ${version}: choose 0.73 or 1.6`);
+type Played = PiRun & { sessionFile: string };
+
+async function played(host: Host, options: Parameters<typeof runPi>[1]): Promise<Played> {
+  const run = await runPi(host, options);
+  if (run.code !== 0 || !run.sessionFile) throw new Error(`pi ended with code ${run.code}. ${run.stderr}`);
+  return { ...run, sessionFile: run.sessionFile };
 }
 
-function tool(name: string, args: NonNullable<ScriptedReply["calls"]>[number]["arguments"]) {
-  return { name, arguments: args };
+/** The raw session, and what it would have been condensed, as `pi-condense replay` computes it: the bill and each request. */
+async function showReplay(sessionFile: string): Promise<void> {
+  const variants = VARIANTS.map(({ name, settings }) => ({ name, config: configWith(settings) }));
+  const replay = await replaySession(readSessionFile(sessionFile), variants, ASSUMPTIONS);
+  const reports = reportsOf(replay, ASSUMPTIONS);
+  const rawCost = reports[0]?.raw.cost ?? 0;
+  const rows = [
+    { name: "raw", cost: rawCost },
+    ...reports.map(({ pruned }, i) => ({ name: VARIANTS[i]?.name ?? "", cost: pruned.cost })),
+  ];
+  say("\nWhat the prompts cost at $3 per million tokens, cache reads at\n$0.30, cache writes at $3.75\n\n");
+  for (const { name, cost } of rows) {
+    const share = rawCost > 0 ? cost / rawCost : 1;
+    const bar = "█".repeat(Math.max(1, Math.round(share * CHART_COLUMNS)));
+    const change = cost === rawCost ? "" : `  ${Math.round((share - 1) * 100)}%`.replace("-", "−");
+    say(`  ${name.padEnd(26)} $${cost.toFixed(2)}  ${bar}${change}\n`);
+  }
+  const recoveries = reports.map(({ pruned }) => `$${pruned.recoveryCost.toFixed(2)}`).join(" and ");
+  say(`\nIncluded: ${recoveries} for asking back what was still needed.\n`);
+  showCourse([replay.raw, ...replay.variants.slice(0, 1)]);
+}
+
+/** How the requests grow. */
+function showCourse(runs: readonly VariantRun[]): void {
+  const courses = runs.map(({ name, meter }) => ({ name, sizes: meter.requests.map(({ tokens }) => tokens) }));
+  const most = Math.max(...courses.flatMap(({ sizes }) => sizes));
+  say("\nTokens of each request, the first to the left\n\n");
+  for (const { name, sizes } of courses) {
+    say(`  ${name}, ${grouped(Math.round(Math.max(...sizes)))} at most\n  ${courseOf(sizes, most)}\n`);
+  }
+}
+
+function courseOf(sizes: readonly number[], most: number): string {
+  const columns = Math.min(COURSE_COLUMNS, sizes.length);
+  return Array.from({ length: columns }, (_, i) => {
+    const from = Math.floor((i * sizes.length) / columns);
+    const to = Math.max(from + 1, Math.floor(((i + 1) * sizes.length) / columns));
+    const share = Math.max(...sizes.slice(from, to)) / most;
+    return BARS[Math.min(BARS.length - 1, Math.floor(share * BARS.length))];
+  }).join("");
+}
+
+/** One stub, and whether a second process gets every original back. */
+async function showOriginals(condensed: Played, ask: (replies: ScriptedReply[]) => Promise<Played>): Promise<boolean> {
+  const messages = messagesOf(condensed.entries);
+  const originals = new Map(messages.filter(isToolResult).map((m) => [m.toolCallId, extractToolResultText(m)]));
+  const refs = refsIn(condensed.entries).map(({ ref, id }) => ({ ref, original: originals.get(id) ?? "" }));
+  const last = condensed.requests.at(-1)?.messages.filter(isToolResult).map(extractToolResultText) ?? [];
+  const stub = last.find((text) => /^\[t\d+ condensed: read /.test(text)) ?? "";
+  say(`\nWhat the model sees in the place of a file that it has read:\n\n${stub.replace(/^/gm, "  ")}\n`);
+  const groups = Array.from({ length: Math.ceil(refs.length / AT_ONCE) }, (_, i) =>
+    refs.slice(i * AT_ONCE, (i + 1) * AT_ONCE),
+  );
+  const replies = groups.map((group) => ({ calls: group.flatMap(askFor) }));
+  const asked = await ask([...replies, { text: "There it is." }]);
+  const recovered = recoveredIn(messagesOf(asked.entries).slice(messages.length));
+  const same = refs.filter(({ ref, original }) => recovered.get(ref) === original).length;
+  say(`\nEvery original was asked back in a new process: ${same} of ${refs.length} are identical to the byte.\n`);
+  return same === refs.length && same > 0;
 }
 
 function messagesOf(entries: readonly FileEntry[]): AgentMessage[] {
   return entries.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
 }
 
-function showRequests(raw: readonly AgentMessage[][], sent: readonly Message[][]) {
-  const totals = { rawTokens: 0, sentTokens: 0 };
-  say("request    raw tokens   sent tokens\n");
-  for (const [i, messages] of raw.entries()) {
-    const before = tokensOf(messages);
-    const after = tokensOf(sent[i] ?? []);
-    totals.rawTokens += before;
-    totals.sentTokens += after;
-    say(`${pad(String(i + 1), 7)}${pad(grouped(before), 14)}${pad(grouped(after), 14)}\n`);
-  }
-  say(`  total${pad(grouped(totals.rawTokens), 14)}${pad(grouped(totals.sentTokens), 14)}\n`);
-  return totals;
-}
-
-function tokensOf(messages: readonly AgentMessage[]): number {
-  const chars = messages.reduce((sum, message) => {
-    if (isToolResult(message)) return sum + contentChars(message.content);
-    return "content" in message ? sum + JSON.stringify(message.content).length : sum;
-  }, 0);
-  return Math.round(chars / CHARS_PER_TOKEN);
-}
-
-interface Condensed {
-  ref: string;
-  stub: string;
-  original: ToolResultMessage;
-}
-
-function condensedIn(sent: readonly Message[], raw: readonly AgentMessage[]): Condensed[] {
-  return raw.filter(isToolResult).flatMap((original) => {
-    const counterpart = sent.find(
-      (m): m is ToolResultMessage => m.role === "toolResult" && m.toolCallId === original.toolCallId,
-    );
-    const stub = counterpart ? extractToolResultText(counterpart) : "";
-    const ref = /context_tree_query (t\d+)\]/.exec(stub)?.[1];
-    return ref && stub !== extractToolResultText(original) ? [{ ref, stub, original }] : [];
+/** The refs that stand in the session file, and the calls that they name. */
+function refsIn(entries: readonly FileEntry[]): { ref: string; id: string }[] {
+  return entries.flatMap((entry) => {
+    if (entry.type !== "custom" || entry.customType !== CUSTOM_TYPE_INDEX || !isRecord(entry.data)) return [];
+    const { refs } = entry.data;
+    if (!Array.isArray(refs)) return [];
+    return refs.filter(isRecord).map(({ shortId, toolCallId }) => ({ ref: String(shortId), id: String(toolCallId) }));
   });
 }
 
 /** One call for each page that an output of this length can have. */
-function askFor({ ref, original }: Condensed): ScriptedReply[] {
-  const pageChars = 10_000;
-  const pages = Math.ceil(extractToolResultText(original).length / pageChars);
-  return Array.from({ length: pages }, (_, page) => ({
-    calls: [tool("context_tree_query", { toolCallIds: [ref], offset: page * pageChars, limit: pageChars })],
-  }));
+function askFor({ ref, original }: { ref: string; original: string }) {
+  const pages = Math.max(1, Math.ceil(original.length / PAGE_CHARS));
+  return Array.from({ length: pages }, (_, page) =>
+    call("context_tree_query", { toolCallIds: [ref], offset: page * PAGE_CHARS, limit: PAGE_CHARS }),
+  );
 }
 
 /** Text of each ref, put together from its pages. */
@@ -170,14 +170,9 @@ function recoveredIn(messages: readonly AgentMessage[]): Map<string, string> {
   for (const message of messages.filter(isToolResult)) {
     const [header, body] = message.content.filter(isText);
     const [, ref, start] = /^\[(t\d+): .*; characters ([\d,]+) to /.exec(header?.text ?? "") ?? [];
-    if (!ref) continue;
-    texts.set(ref, (start === "0" ? "" : (texts.get(ref) ?? "")) + (body?.text ?? ""));
+    if (ref) texts.set(ref, (start === "0" ? "" : (texts.get(ref) ?? "")) + (body?.text ?? ""));
   }
   return texts;
-}
-
-function pad(text: string, width: number): string {
-  return text.padStart(width);
 }
 
 function say(text: string): void {

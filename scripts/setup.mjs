@@ -23,9 +23,9 @@ export function tool(name) {
   return join(ROOT, "node_modules/.bin", process.platform === "win32" ? `${name}.cmd` : name);
 }
 
-/** Installs what is missing or has changed since the last time. */
-export function setUp() {
-  for (const folder of FOLDERS) install(folder);
+/** Installs what is missing or has changed since the last time, in these folders. */
+export function setUp(folders = FOLDERS) {
+  for (const folder of folders) install(folder);
 }
 
 function install(folder) {

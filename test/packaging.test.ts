@@ -82,11 +82,11 @@ async function condenses(host: Host, made: PiFolders, product: string | false): 
   return result;
 }
 
-/** Writes the settings of an agent folder, keeping what `pi install` has put there. */
+/** Writes settings that condense what was just read, keeping what `pi install` has put there. */
 function useDigest({ agentDir }: PiFolders): void {
   const file = join(agentDir, "settings.json");
   const settings = JSON.parse(readFileSync(file, "utf8"));
-  writeFileSync(file, JSON.stringify({ ...settings, contextPrune: { summarizerModel: "none" } }));
+  writeFileSync(file, JSON.stringify({ ...settings, contextPrune: { summarizerModel: "none", workingSet: null } }));
 }
 
 describe("the package", () => {
@@ -98,7 +98,8 @@ describe("the package", () => {
     const expected = [
       ...modules,
       ...documents.map((name) => join("doc", name)),
-      ...["index.ts", "bin/pi-condense.mjs", "package.json", "LICENSE"],
+      ...readdirSync(join(REPOSITORY, "bin")).map((name) => join("bin", name)),
+      ...["index.ts", "package.json", "LICENSE"],
       ...["README.md", "PRUNING.md", "SECURITY.md", "CHANGELOG.md"],
     ];
     expect(packed.toSorted()).toEqual(expected.toSorted());
