@@ -10,7 +10,7 @@ import { extractToolResultText, isToolResult, resultKeysIn } from "../src/transc
 import { CUSTOM_TYPE_INDEX, type IndexEntryData } from "../src/types.js";
 import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
 
-const SETTINGS: Settings = { pruneOn: "agent-message", summarizerModel: "none" };
+const SETTINGS: Settings = { pruneOn: "agent-message", summarizerModel: "none", workingSet: null };
 const ZERO = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 const SOURCE = { api: "a", provider: "p", model: "m", usage: { ...ZERO, totalTokens: 0, cost: { ...ZERO, total: 0 } } };
 

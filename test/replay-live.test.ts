@@ -55,12 +55,18 @@ function told(messages: readonly { role: string; content?: unknown }[]): string[
   });
 }
 
+/** As shipped, but for `cache-aware`, which would condense nothing in so short a session. */
+function workingSetOf(pruneOn: string): number | null {
+  return pruneOn === "cache-aware" ? null : configWith([]).workingSet;
+}
+
 async function replay(run: PiRun, pruneOn: string): Promise<string[][]> {
   const session = parseSession(run.entries.map((entry) => JSON.stringify(entry)).join("\n"), "session.jsonl");
-  const config = configWith([
+  const given = configWith([
     { key: "summarizerModel", value: "none" },
     { key: "pruneOn", value: pruneOn },
   ]);
+  const config = { ...given, workingSet: workingSetOf(pruneOn) };
   const requests: string[][] = [];
   const scale = { factor: 1, baseTokens: 0 };
   await play({
@@ -80,7 +86,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
       const run = await runPi(host, {
         folders,
         prompts: PROMPTS,
-        settings: { contextPrune: { summarizerModel: "none", pruneOn } },
+        settings: { contextPrune: { summarizerModel: "none", pruneOn, workingSet: workingSetOf(pruneOn) } },
         script: { replies: REPLIES },
       });
       const sent = run.requests.map(({ messages }) => told(messages));
