@@ -102,7 +102,7 @@ export function captureUnindexedBatches(messages: readonly AgentMessage[], optio
 }
 
 /** A result with blocks of another kind than text and image is left alone: a stub would lose them. */
-function isUnderstood({ content }: Pick<ToolResultMessage, "content">): boolean {
+export function isUnderstood({ content }: Pick<ToolResultMessage, "content">): boolean {
   return otherBlocks(content).length === 0;
 }
 

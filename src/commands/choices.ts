@@ -3,7 +3,15 @@ import type { AutocompleteItem } from "@mariozechner/pi-tui";
 import type { NamedResult, Pruner } from "../runtime.js";
 import { cut, grouped } from "../text/text.js";
 import type { ResultChoice } from "../types.js";
-import { type CommandInput, type CommandResult, type CompletionInput, info, NO_SESSION, warning } from "./types.js";
+import {
+  type CommandInput,
+  type CommandResult,
+  type CompletionInput,
+  info,
+  NO_SESSION,
+  type Subcommand,
+  warning,
+} from "./types.js";
 
 type Verb = "keep" | "drop" | "restore";
 
@@ -11,8 +19,19 @@ const MAX_TITLE_CHARS = 60;
 
 const CHOICES: Readonly<Record<Verb, ResultChoice | null>> = { keep: "keep", drop: "drop", restore: null };
 
+/** A command that says of one result what is to become of it. */
+export function choiceCommand(name: Verb, help: string): Subcommand {
+  return {
+    name,
+    usage: "[t12]",
+    help,
+    complete: (input) => completeResults(input, name),
+    run: (input) => chooseResult(input, name),
+  };
+}
+
 /** Keeps a result, drops it, or undoes both; without a name, lists those that this can be done to. */
-export function chooseResult({ pruner, args }: CommandInput, verb: Verb): CommandResult {
+function chooseResult({ pruner, args }: CommandInput, verb: Verb): CommandResult {
   const results = pruner.results();
   if (!results) return NO_SESSION;
   if (args === "") return info(listing(results, verb));
@@ -42,7 +61,7 @@ export function outcome(result: NamedResult, verb: Verb, pruner: Pruner): string
 }
 
 /** Refs of the results that the command can be used on. */
-export function completeResults({ pruner, args }: CompletionInput, verb: Verb): AutocompleteItem[] {
+function completeResults({ pruner, args }: CompletionInput, verb: Verb): AutocompleteItem[] {
   return (pruner.results() ?? [])
     .filter((result) => isFor(result, verb) && result.ref.startsWith(args.toLowerCase()))
     .map((result) => ({ value: result.ref, label: result.ref, description: describe(result) }));

@@ -6,7 +6,7 @@ import type { Pruner } from "../runtime.js";
 import { nearest } from "../text/nearest.js";
 import { visible } from "../text/visible.js";
 import { compact, completeBlocks, setActive } from "./chains.js";
-import { chooseResult, completeResults } from "./choices.js";
+import { choiceCommand } from "./choices.js";
 import { cleanUp, examine, report } from "./doctor.js";
 import { flushByHand } from "./flush.js";
 import { chooseModel, chooseThinking, completeModels } from "./model.js";
@@ -80,27 +80,9 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
     complete: (input) => completeBlocks(input, false),
     run: (input) => setActive(input, true),
   },
-  {
-    name: "keep",
-    usage: "[t12]",
-    help: "Keep one result word for word for good, or list some",
-    complete: (input) => completeResults(input, "keep"),
-    run: (input) => chooseResult(input, "keep"),
-  },
-  {
-    name: "drop",
-    usage: "[t12]",
-    help: "Condense one result at once, whatever it costs",
-    complete: (input) => completeResults(input, "drop"),
-    run: (input) => chooseResult(input, "drop"),
-  },
-  {
-    name: "restore",
-    usage: "[t12]",
-    help: "Undo keep or drop of one result",
-    complete: (input) => completeResults(input, "restore"),
-    run: (input) => chooseResult(input, "restore"),
-  },
+  choiceCommand("keep", "Keep one result word for word for good, or list some"),
+  choiceCommand("drop", "Condense one result at once, whatever it costs"),
+  choiceCommand("restore", "Undo keep or drop of one result"),
   {
     name: "model",
     usage: "[default|none|provider/model]",

@@ -1,11 +1,11 @@
 /** Single results that the person names: to keep them word for word, to drop them at once, or neither. */
-import { captureOccurrences } from "../batch-capture.js";
+import { captureOccurrences, isUnderstood } from "../batch-capture.js";
 import { contentHash } from "../capture/duplicates.js";
 import { describeCall, describeOutcome } from "../digest/describe.js";
 import { sizeWith, summaryFor } from "../flush/verdicts.js";
 import type { AppendEntry, BatchSummaryText, ToolCallIndexer } from "../indexer.js";
 import { digestSummary } from "../summarizer.js";
-import { contentChars, lastAnswerIndex, otherBlocks, resultKeys } from "../transcript/messages.js";
+import { contentChars, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
 import { type CapturedToolCall, CUSTOM_TYPE_FRONTIER, type FrontierEntryData, type ResultChoice } from "../types.js";
 import type { SessionState } from "./session-state.js";
 
@@ -105,9 +105,4 @@ function describe(call: CapturedToolCall, { indexer }: SessionState, unseen: Rea
     isSeen: !unseen.has(call.occurrenceKey),
     isUnderstood: isUnderstood(call),
   };
-}
-
-/** A result with blocks of another kind is left alone: a stub would lose them. */
-function isUnderstood({ content }: Pick<CapturedToolCall, "content">): boolean {
-  return otherBlocks(content).length === 0;
 }
