@@ -449,7 +449,9 @@ export class SessionEngine {
     const upToMark = messages.slice(0, markIndex + 1);
     const { mustFree } = this;
     const tokens = mustFree ? tokensToFree(this.usage(moment, messages), this.settings) : 0;
-    const work = this.workIn(moment, this.ownMessages(upToMark), messages, tokens);
+    const own = this.ownMessages(upToMark);
+    // What is in use is told as of the trigger, so that a session which is taken up does not answer it anew.
+    const work = this.workIn(moment, own, own, tokens);
     if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     this.mustFree = false;
     const done = this.flush(moment, { ...work, mustFree });

@@ -12,6 +12,7 @@ import {
   isImage,
   isToolResult,
   lastAnswerIndex,
+  resultKeysIn,
   resultOf,
   textOf,
   toolCallsOf,
@@ -166,24 +167,26 @@ function isSpilled(message: ToolResultMessage): boolean {
 /** Invariant 6: nothing grows. What the reply to a change says more, the arguments of its call say less. */
 export function checkNothingGrows(request: RenderedRequest): string[] {
   const [before, after] = [request.raw, request.sent].map(argumentChars);
+  const keyOf = resultKeysIn(request.raw);
   return condensedResults(request)
     .filter(({ raw, stub }) => {
-      const key = `${raw.toolCallId}@${raw.timestamp}`;
+      const key = keyOf(raw);
       const spared = (before?.get(key) ?? 0) - (after?.get(key) ?? 0);
       return stub.length >= contentChars(raw.content) + spared;
     })
     .map(({ raw }) => `result ${raw.toolCallId} grew`);
 }
 
-/** Characters of the arguments behind each result, by its id and timestamp. */
+/** Characters of the arguments behind each result, by its key. */
 function argumentChars(messages: readonly AgentMessage[]): Map<string, number> {
   const chars = new Map<string, number>();
   const pairing = new CallPairing();
+  const keyOf = resultKeysIn(messages);
   for (const message of messages) {
     if (isAssistant(message)) pairing.open(message);
     if (!isToolResult(message)) continue;
     const args = pairing.take(message.toolCallId)?.arguments ?? {};
-    chars.set(`${message.toolCallId}@${message.timestamp}`, JSON.stringify(args).length);
+    chars.set(keyOf(message), JSON.stringify(args).length);
   }
   return chars;
 }
