@@ -232,13 +232,13 @@ export class SimulatedSession {
     this.onFrontier = () => {
       epoch ??= this.frontiers();
     };
-    // A flush may commit behind the render and before the line that waits for it: only what is read after it counts.
-    const read = () => {
-      epoch = undefined;
-    };
+    // A flush may commit after the render and before the line that waits for it: only what is read after it counts, but
+    // for the comparison of the two lists, which is the first that asks for pairs again.
+    let isRendered = false;
     const watched = new Proxy(messages, {
       get: (target, key, receiver) => {
-        read();
+        isRendered ||= key === "entries" && epoch !== undefined;
+        if (!isRendered) epoch = undefined;
         return Reflect.get(target, key, receiver);
       },
     });

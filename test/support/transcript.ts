@@ -14,8 +14,8 @@ export interface TranscriptOptions {
    */
   chargeOrphans?: boolean;
   /**
-   * A text-only closing reply before the last user message may have lost all of its thinking blocks. No other reply may,
-   * and none may lose only some.
+   * A text-only closing reply before the last message of the user, or of an extension, may have lost all of its thinking
+   * blocks. No other reply may, and none may lose only some.
    */
   strippedClosings?: boolean;
 }
@@ -177,7 +177,8 @@ function compareWithOriginal(
     if (list) list.push(index);
     else places.set(key, [index]);
   }
-  const lastUser = original.findLastIndex((message) => message.role === "user");
+  // The hosts send another extension's message as one of the user.
+  const lastUser = original.findLastIndex((message) => message.role === "user" || message.role === "custom");
   const originalHasLoneSurrogate = lazily(() => original.some(hasLoneSurrogate));
   const taken = new Set<number>();
   const last = { ordered: -1, others: -1 };
