@@ -22,6 +22,8 @@ import { checkTranscript } from "./support/transcript.js";
 setDefaultTimeout(120_000);
 
 const NO_CHAINS = { enabled: false };
+/** The smallest working set: of what the model has answered, it holds only what a failed edit is about. */
+const FAILED_EDITS_ONLY = { workingSet: 1 };
 const EVERY_CHAIN = { rollingWindow: 0, batchSize: 0 };
 const SHOT_TOOL = supportPath("fixtures/shot-tool.ts");
 const LINES = (name: string) => Array.from({ length: 200 }, (_, i) => `${name} has line ${i}`).join("\n");
@@ -202,12 +204,13 @@ describe.each(HOSTS)("on the %s host", (host) => {
   });
 
   describe("the read of a file after a failed edit", () => {
+    const settings = { ...FAILED_EDITS_ONLY, pruneOn: "every-turn" as const, chainCompression: NO_CHAINS };
     const edit = (id: string, oldText: string) =>
       calls(["edit", { path: "./a.txt", edits: [{ oldText, newText: "changed" }] }, id]);
 
     test("stays while its chain is open, though every turn flushes, and goes when it is closed", async () => {
       const { requests, folders } = await play(
-        { pruneOn: "every-turn", chainCompression: NO_CHAINS },
+        settings,
         ["fix it", "and now?", "and then?"],
         [
           calls(["read", { path: "a.txt" }, "ra"], ["read", { path: "b.txt" }, "rb"]),
@@ -229,7 +232,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
 
     test("read again after the edit has failed, it is kept, also where the same text was condensed before", async () => {
       const { requests } = await play(
-        { pruneOn: "every-turn", chainCompression: NO_CHAINS },
+        settings,
         ["look", "fix it", "and now?", "and then?"],
         [
           calls(["read", { path: "a.txt" }, "r0"]),
