@@ -253,25 +253,37 @@ describe.each(HOSTS)("on the %s host", (host) => {
     });
   });
 
-  test("a budget has nothing to do about results that are kept, and says so once", async () => {
+  describe("a budget", () => {
     const full = { usage: { input: 190_000 }, delayMs: 5 };
     const look = (n: number): Reply => ({
       calls: [{ name: "read", arguments: { path: "a.txt", offset: n }, id: `r${n}` }],
       ...full,
     });
-    await play(
-      { pruneOn: "on-demand", autoBudgetThreshold: 0.8 },
-      ["go"],
-      [
-        calls(["read", { path: "a.txt" }, "r0"]),
-        calls(["edit", { path: "a.txt", edits: [{ oldText: "no such text", newText: "" }] }, "e1"]),
-        ...[1, 2, 3].map(look),
-        { text: "Done.", ...full },
-      ],
-    );
-    // The failed edit itself, and the reads once their chain is closed.
-    expect(notices.filter((notice) => /compacting/.test(notice)).length).toBeLessThanOrEqual(2);
-    expect(notices.filter((notice) => /nothing that is finished is left/.test(notice))).toHaveLength(1);
+    const replies = () => [
+      calls(["read", { path: "a.txt" }, "r0"]),
+      calls(["edit", { path: "a.txt", edits: [{ oldText: "no such text", newText: "" }] }, "e1"]),
+      ...[1, 2, 3].map(look),
+      { text: "Done.", ...full },
+      says("Then."),
+    ];
+    const budget = { pruneOn: "on-demand" as const, autoBudgetThreshold: 0.8 };
+    const said = (text: RegExp) => notices.filter((notice) => text.test(notice)).length;
+
+    test("has nothing to do about results that are kept, and says so once", async () => {
+      const settings = { ...budget, protectedPaths: ["**/a.txt"] };
+      const { requests } = await play(settings, ["go", "and then?"], replies());
+      expect(history(requests, "r0")).toBe("raw raw raw raw raw raw");
+      expect(history(requests, "r3")).toBe("raw raw");
+      expect(said(/compacting/)).toBe(0);
+      expect(said(/nothing that is finished is left/)).toBe(1);
+    });
+
+    test("takes what a failed edit holds", async () => {
+      const { requests } = await play({ ...budget, ...FAILED_EDITS_ONLY }, ["go", "and then?"], replies());
+      // The edit has failed by the second of them, and the run is closed by the fifth.
+      expect(history(requests, "r0")).toMatch(/^raw raw( raw)?( stub)+$/);
+      expect(history(requests, "r1")).toMatch(STUB_SOON);
+    });
   });
 
   test("the text of a blob that was read again is not stored a second time with its chain", async () => {
