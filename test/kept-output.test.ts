@@ -22,6 +22,8 @@ import { checkTranscript } from "./support/transcript.js";
 setDefaultTimeout(120_000);
 
 const NO_CHAINS = { enabled: false };
+/** The smallest working set: of what the model has answered, it holds only what a failed edit is about. */
+const FAILED_EDITS_ONLY = { workingSet: 1 };
 const EVERY_CHAIN = { rollingWindow: 0, batchSize: 0 };
 const SHOT_TOOL = supportPath("fixtures/shot-tool.ts");
 const LINES = (name: string) => Array.from({ length: 200 }, (_, i) => `${name} has line ${i}`).join("\n");
@@ -202,12 +204,13 @@ describe.each(HOSTS)("on the %s host", (host) => {
   });
 
   describe("the read of a file after a failed edit", () => {
+    const settings = { ...FAILED_EDITS_ONLY, pruneOn: "every-turn" as const, chainCompression: NO_CHAINS };
     const edit = (id: string, oldText: string) =>
       calls(["edit", { path: "./a.txt", edits: [{ oldText, newText: "changed" }] }, id]);
 
     test("stays while its chain is open, though every turn flushes, and goes when it is closed", async () => {
       const { requests, folders } = await play(
-        { pruneOn: "every-turn", chainCompression: NO_CHAINS },
+        settings,
         ["fix it", "and now?", "and then?"],
         [
           calls(["read", { path: "a.txt" }, "ra"], ["read", { path: "b.txt" }, "rb"]),
@@ -229,7 +232,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
 
     test("read again after the edit has failed, it is kept, also where the same text was condensed before", async () => {
       const { requests } = await play(
-        { pruneOn: "every-turn", chainCompression: NO_CHAINS },
+        settings,
         ["look", "fix it", "and now?", "and then?"],
         [
           calls(["read", { path: "a.txt" }, "r0"]),
@@ -250,25 +253,37 @@ describe.each(HOSTS)("on the %s host", (host) => {
     });
   });
 
-  test("a budget has nothing to do about results that are kept, and says so once", async () => {
+  describe("a budget", () => {
     const full = { usage: { input: 190_000 }, delayMs: 5 };
     const look = (n: number): Reply => ({
       calls: [{ name: "read", arguments: { path: "a.txt", offset: n }, id: `r${n}` }],
       ...full,
     });
-    await play(
-      { pruneOn: "on-demand", autoBudgetThreshold: 0.8 },
-      ["go"],
-      [
-        calls(["read", { path: "a.txt" }, "r0"]),
-        calls(["edit", { path: "a.txt", edits: [{ oldText: "no such text", newText: "" }] }, "e1"]),
-        ...[1, 2, 3].map(look),
-        { text: "Done.", ...full },
-      ],
-    );
-    // The failed edit itself, and the reads once their chain is closed.
-    expect(notices.filter((notice) => /compacting/.test(notice)).length).toBeLessThanOrEqual(2);
-    expect(notices.filter((notice) => /nothing that is finished is left/.test(notice))).toHaveLength(1);
+    const replies = () => [
+      calls(["read", { path: "a.txt" }, "r0"]),
+      calls(["edit", { path: "a.txt", edits: [{ oldText: "no such text", newText: "" }] }, "e1"]),
+      ...[1, 2, 3].map(look),
+      { text: "Done.", ...full },
+      says("Then."),
+    ];
+    const budget = { pruneOn: "on-demand" as const, autoBudgetThreshold: 0.8 };
+    const said = (text: RegExp) => notices.filter((notice) => text.test(notice)).length;
+
+    test("has nothing to do about results that are kept, and says so once", async () => {
+      const settings = { ...budget, protectedPaths: ["**/a.txt"] };
+      const { requests } = await play(settings, ["go", "and then?"], replies());
+      expect(history(requests, "r0")).toBe("raw raw raw raw raw raw");
+      expect(history(requests, "r3")).toBe("raw raw");
+      expect(said(/compacting/)).toBe(0);
+      expect(said(/nothing that is finished is left/)).toBe(1);
+    });
+
+    test("takes what a failed edit holds", async () => {
+      const { requests } = await play({ ...budget, ...FAILED_EDITS_ONLY }, ["go", "and then?"], replies());
+      // The edit has failed by the second of them, and the run is closed by the fifth.
+      expect(history(requests, "r0")).toMatch(/^raw raw( raw)?( stub)+$/);
+      expect(history(requests, "r1")).toMatch(STUB_SOON);
+    });
   });
 
   test("the text of a blob that was read again is not stored a second time with its chain", async () => {

@@ -203,7 +203,8 @@ test("what is protected never reaches a summariser", async () => {
 
 test("the words of /pruner compact reach the summariser, also for what was summarised ahead", async () => {
   const { sent, models } = summariser();
-  const session = new SimulatedSession(agentDirWith({ pruneOn: "agent-message" }), new EntryTree(), false, models);
+  const agentDir = agentDirWith({ ...TEST_SETTINGS, pruneOn: "agent-message" });
+  const session = new SimulatedSession(agentDir, new EntryTree(), false, models);
   const messages = turnOf([filled("words ")(0), filled("others ")(1)], (i) => ({ url: `page ${i}` }));
   for (const message of messages.slice(0, -1)) session.add(message);
   await session.pruner.turnEnded(session.host);

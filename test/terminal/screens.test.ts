@@ -61,13 +61,14 @@ for (const host of HOSTS) {
     test(
       "a setting changed on the settings screen is saved and holds at the next request",
       async () => {
-        const running = await start(host, { summarizerModel: "none" }, { product: PRODUCT_ENTRY });
+        const given = { summarizerModel: "none", workingSet: null };
+        const running = await start(host, given, { product: PRODUCT_ENTRY });
         await play(running, 1);
         await running.submit("/pruner");
         await running.see("Pruner settings");
         await running.press("Space");
         await running.see("Saved: enabled is now off.");
-        expect(saved()).toEqual({ summarizerModel: "none", enabled: false });
+        expect(saved()).toEqual({ ...given, enabled: false });
 
         await running.type("smallest");
         await running.see("→ Smallest batch");
@@ -79,7 +80,7 @@ for (const host of HOSTS) {
         await running.type("2500");
         await running.press("Enter");
         await running.see("Saved: minBatchChars is now 2500.");
-        expect(saved()).toEqual({ summarizerModel: "none", enabled: false, minBatchChars: 2500 });
+        expect(saved()).toEqual({ ...given, enabled: false, minBatchChars: 2500 });
         await running.press("Escape");
         await running.gone("Pruner settings");
 
