@@ -58,7 +58,10 @@ export default function piCondense(pi: ExtensionAPI): void {
     const reason = pruner.refuseCall(event.input);
     return reason === undefined ? undefined : { block: true, reason };
   });
-  pi.on("input", () => pruner.hostLooks());
+  pi.on("input", (_event, ctx) => {
+    // During a run a prompt only waits in a queue.
+    if (ctx.isIdle()) pruner.hostLooks();
+  });
   pi.on("agent_end", () => pruner.hostLooks());
   pi.on("session_before_compact", async (event, ctx) => withHost(ctx, (host) => pruner.beforeCompaction(host, event)));
   pi.on("session_shutdown", async () => {

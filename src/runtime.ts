@@ -24,7 +24,7 @@ import { capImages, imageLimits, sizeRefusals } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
 import { type CompactionLists, SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
-import { isToolResult, lastAnswerIndex } from "./transcript/messages.js";
+import { lastAnswerIndex, resultOf } from "./transcript/messages.js";
 import {
   type ChainCompressionEntry,
   type ContextPruneConfig,
@@ -301,7 +301,7 @@ export class Pruner {
       config: this.config,
       pendingCalls: pendingCalls.length,
       pendingTokens: figures.waiting(),
-      unseenResults: messages.slice(lastAnswerIndex(messages) + 1).filter(isToolResult).length,
+      unseenResults: messages.slice(lastAnswerIndex(messages) + 1).filter(resultOf).length,
       condensedCalls: calls.size,
       repeats: duplicates.size,
       chains: [...chains.values()].filter((chain) => chain.active !== false).length,

@@ -44,13 +44,13 @@ describe.each(HOSTS)("on the %s host", (host) => {
     for (const session of open.splice(0)) await session.close();
   });
 
-  async function start(replies: Reply[], contextPrune: Settings = {}): Promise<HostSession> {
+  async function start(replies: Reply[], contextPrune: Settings = {}, compaction = {}): Promise<HostSession> {
     const session = await openSession(host, {
       extensionPaths: [PRODUCT_ENTRY],
       factories: [dumpTool],
       ui: recordingUi(notices),
       settings: {
-        compaction: { enabled: true, reserveTokens: RESERVE, keepRecentTokens: 5_000 },
+        compaction: { enabled: true, reserveTokens: RESERVE, keepRecentTokens: 5_000, ...compaction },
         contextPrune: { summarizerModel: "none", pruneOn: "on-demand", ...contextPrune },
       },
       script: {
@@ -106,5 +106,20 @@ describe.each(HOSTS)("on the %s host", (host) => {
     await session.session.compact();
     await session.settle();
     expect(compactions(session)).toBe(1);
+  });
+
+  test.each([
+    ["right behind one of the host that was cancelled", true],
+    ["at the end of a run, where the host makes none by itself", false],
+  ])("nor one %s", async (_name, enabled) => {
+    const reads = Array.from({ length: 4 }, (_, i) => [dump(`d${i}`, 45_000), says(`Done ${i}.`)]).flat();
+    const session = await start(reads, {}, { enabled });
+    for (let i = 0; i < 4; i++) await session.prompt(`part ${i}`);
+    expect(compactions(session)).toBe(0);
+    expect(estimateTokens(session.session.messages)).toBeGreaterThan(WINDOW - RESERVE);
+    await session.session.compact();
+    await session.settle();
+    expect(compactions(session)).toBe(1);
+    expect(session.errors).toEqual([]);
   });
 });

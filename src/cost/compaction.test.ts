@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { type CompactionQuestion, CompactionWatch } from "./compaction.js";
+import { type CompactionAnnouncement, type CompactionQuestion, CompactionWatch } from "./compaction.js";
 
 const WINDOW = 100_000;
 const RESERVE = 16_384;
@@ -37,16 +37,31 @@ describe("the reason", () => {
     expect(watch.reasonOf({ preparation }, asked)).toBe("manual");
     watch.hostLooks(900);
     expect(watch.reasonOf({ preparation }, asked)).toBe("threshold");
-    expect(watch.reasonOf({ preparation }, { ...asked, now: 5_000 })).toBe("manual");
-    expect(watch.reasonOf({ preparation, customInstructions: "the API" }, asked)).toBe("manual");
-    expect(watch.reasonOf({ preparation, reason: "something new" }, asked)).toBe("manual");
-    expect(watch.reasonOf({ preparation }, { ...asked, window: undefined })).toBe("manual");
+    const later = (announcement: CompactionAnnouncement, at: Partial<typeof asked> = {}) => {
+      watch.hostLooks(900);
+      return watch.reasonOf(announcement, { ...asked, ...at });
+    };
+    expect(later({ preparation }, { now: 5_000 })).toBe("manual");
+    expect(later({ preparation, customInstructions: "the API" })).toBe("manual");
+    expect(later({ preparation, reason: "something new" })).toBe("manual");
+    expect(later({ preparation }, { window: undefined })).toBe("manual");
+    expect(later({ preparation }, { messages: [reply(90_000, 1, "aborted")] })).toBe("manual");
+    expect(later({ preparation: { settings: { reserveTokens: RESERVE, enabled: false } } })).toBe("manual");
+    expect(later({ preparation: { settings: { reserveTokens: RESERVE, enabled: true } } })).toBe("threshold");
+  });
+
+  test("where none is given, is a person's will from the second announcement after a look on", () => {
+    const watch = new CompactionWatch();
+    watch.hostLooks(900);
+    expect(watch.reasonOf({ preparation }, asked)).toBe("threshold");
+    expect(watch.reasonOf({ preparation }, asked)).toBe("manual");
   });
 
   test("where none is given, is not the size while the last reply was below the threshold, nor after an error", () => {
     const watch = new CompactionWatch();
     watch.hostLooks(900);
     expect(watch.reasonOf({ preparation }, { ...asked, messages: [reply(50_000)] })).toBe("manual");
+    watch.hostLooks(900);
     expect(watch.reasonOf({ preparation }, { ...asked, messages: [reply(0, 1, "error")] })).toBe("overflow");
   });
 });

@@ -10,7 +10,8 @@ export type CompactionReason = "manual" | "threshold" | "overflow";
 export interface CompactionAnnouncement {
   reason?: string;
   customInstructions?: string;
-  preparation: { settings?: { reserveTokens?: number } };
+  /** Its settings; `enabled` says whether the host compacts by itself. */
+  preparation: { settings?: { enabled?: boolean; reserveTokens?: number } };
 }
 
 /** What the judgement looks at. */
@@ -48,18 +49,22 @@ export class CompactionWatch {
   }
 
   /**
-   * Why the host compacts. Where it does not say, only what it announces right after it has looked, of a context that the
-   * last reply found too large, is taken for its own doing; all else for a person's.
+   * Why the host compacts. Where it does not say, only the first compaction that it announces right after it has looked, of
+   * a context that the last reply found too large, is taken for its own doing; all else for a person's.
    */
   reasonOf(
     { reason, customInstructions, preparation }: CompactionAnnouncement,
     { messages, window, now }: { messages: readonly AgentMessage[]; window: number | undefined; now: number },
   ): CompactionReason {
+    const { lookedAt } = this;
+    // A look leads to one compaction at most: who announces a second one is a person.
+    this.lookedAt = undefined;
     if (reason === "manual" || reason === "threshold" || reason === "overflow") return reason;
     const last = messages.findLast(isAssistant);
     if (reason !== undefined || customInstructions !== undefined || !last || window === undefined) return "manual";
+    if (preparation.settings?.enabled === false || last.stopReason === "aborted") return "manual";
     if (last.stopReason === "error") return "overflow";
-    const hasLooked = this.lookedAt !== undefined && now - this.lookedAt <= ANNOUNCED_WITHIN_MS;
+    const hasLooked = lookedAt !== undefined && now - lookedAt <= ANNOUNCED_WITHIN_MS;
     return hasLooked && tokensOf(last) > window - reserveOf(preparation) ? "threshold" : "manual";
   }
 

@@ -7,7 +7,7 @@ import { PROPERTY_RUNS } from "../../test/support/property-runs.js";
 import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
 import { runCommand } from "../commands/index.js";
 import { contentTokens, estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
-import { contextShares } from "../ui/context-model.js";
+import { contextShares, type Share, type ShareKind } from "../ui/context-model.js";
 import { short, total } from "../ui/paint.js";
 import { segment } from "../ui/status-line.js";
 import { condensedTree } from "../ui/tree-model.js";
@@ -74,6 +74,14 @@ async function table(session: SimulatedSession) {
   };
 }
 
+/** The kinds of the context screen. */
+function sharesOf({ pruner, host }: SimulatedSession) {
+  const view = pruner.contextView(host);
+  if (!view) throw new Error("no session");
+  const { shares } = contextShares(view, SYSTEM);
+  return Object.fromEntries(shares.map((share) => [share.kind, share])) as Partial<Record<ShareKind, Share>>;
+}
+
 const CHAINS = { chainCompression: { enabled: true, rollingWindow: 1, batchSize: 0 } };
 
 describe.each([
@@ -97,6 +105,59 @@ describe.each([
     expect(segment).toStartWith(`pruner ${shown}`);
     expect(message).toContain(`${shown}`);
   });
+});
+
+describe("output of commands that the user has run", () => {
+  const ran = (command: string, output: string): AgentMessage => {
+    clock += 1_000;
+    const outcome = { exitCode: 0, cancelled: false, truncated: false };
+    return { role: "bashExecution", command, output, ...outcome, timestamp: clock };
+  };
+  const LOG = Array.from({ length: 300 }, (_, i) => `line ${i} of the log, 日本語`).join("\n");
+
+  test("counts as results do, in the figures of all screens", async () => {
+    const session = await sessionWith({}, ["a"]);
+    await session.play([ran("npm test", LOG), ...run("b", ["x".repeat(4_000)])]);
+    const { request, status, context, tree } = await table(session);
+    const saved = request.before - request.after;
+    expect(status.condensed.before - status.condensed.after).toBeCloseTo(saved, 3);
+    expect(tree.before - tree.after).toBeCloseTo(saved, 3);
+    expect(Math.abs(context.before - request.before)).toBeLessThan(1);
+    expect(sharesOf(session).other).toBeUndefined();
+    expect(sharesOf(session).condensed?.before).toBeGreaterThan(estimateTextTokens(LOG));
+  });
+
+  test("counts as waiting once the model has seen it", async () => {
+    const session = await sessionWith({ pruneOn: "on-demand" }, ["a"]);
+    const waiting = () => session.pruner.status(session.host)?.pendingTokens ?? 0;
+    const before = waiting();
+    await session.play([ran("npm test", LOG), ...run("b", [])]);
+    expect(waiting() - before).toBeCloseTo(estimateTextTokens(LOG), 0);
+  });
+
+  test("is protected where its command names a protected file", async () => {
+    const session = await sessionWith({ protectedPaths: ["AGENTS.md"] }, ["a"]);
+    await session.play([ran("cat AGENTS.md", LOG), ...run("b", [])]);
+    expect(sharesOf(session).protected?.after).toBeGreaterThan(estimateTextTokens(LOG));
+  });
+});
+
+test("results of one call id count by what has become of each", async () => {
+  const session = await sessionWith({ protectedPaths: ["AGENTS.md"] }, []);
+  const turn = (path: string): AgentMessage[] => {
+    const asking = reply([{ type: "toolCall", id: "call_0", name: "read", arguments: { path } }], "toolUse");
+    clock += 1_000;
+    const content = [{ type: "text" as const, text: `${path} says this.\n`.repeat(500) }];
+    const result = { role: "toolResult", toolCallId: "call_0", toolName: "read", content, isError: false } as const;
+    return [asking, { ...result, timestamp: clock }];
+  };
+  const turns = [...turn("AGENTS.md"), ...turn("b.ts"), ...turn("c.ts")];
+  await session.play([...turns, reply([{ type: "text", text: "Read." }], "stop")]);
+  const shares = sharesOf(session);
+  expect(shares.protected?.after).toBeGreaterThan(1_000);
+  expect(shares.protected?.after).toBe(shares.protected?.before);
+  expect(shares.condensed?.before).toBeGreaterThan(2_000);
+  expect(shares.raw).toBeUndefined();
 });
 
 test("while the pruner is off, nothing is shown as saved", async () => {

@@ -3,7 +3,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { RenderMemo } from "../engine/render-memo.js";
 import type { SessionView } from "../engine/session-state.js";
 import type { RenderPlan } from "../render/plan.js";
-import { isAssistant, isToolResult, lastAnswerIndex } from "../transcript/messages.js";
+import { isAssistant, lastAnswerIndex, resultOf } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import { contentTokens } from "../transcript/tokens.js";
 import type { CapturedBatch, CapturedToolCall, ChainCompressionEntry, ContextPruneConfig } from "../types.js";
@@ -110,10 +110,12 @@ export class SessionFigures {
       const message = messages[i];
       if (!message) continue;
       if (isAssistant(message)) pairing.open(message);
-      if (!isToolResult(message)) continue;
-      const call = pairing.take(message.toolCallId);
-      const isPending = call && !this.sources.isExempt({ toolName: message.toolName, args: call.arguments });
-      if (isPending) tokens += contentTokens(message.content);
+      const result = resultOf(message);
+      if (!result) continue;
+      const command = message.role === "bashExecution" ? { command: message.command } : undefined;
+      const args = command ?? pairing.take(result.toolCallId)?.arguments;
+      const isPending = args && !this.sources.isExempt({ toolName: result.toolName, args });
+      if (isPending) tokens += contentTokens(result.content);
     }
     return tokens;
   }

@@ -1,6 +1,6 @@
 /** What the conversation takes in a request, as it stands and as it is sent: the figures that every screen shows. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, isToolResult, resultKeysIn, textOf } from "../transcript/messages.js";
+import { isAssistant, resultKeysIn, resultOf, textOf } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import { contentTokens, estimateMessageTokens } from "../transcript/tokens.js";
 
@@ -114,12 +114,13 @@ function tokensByCall(messages: readonly AgentMessage[]): Map<string, number> {
   const keyOf = resultKeysIn(messages);
   for (const message of messages) {
     if (isAssistant(message)) pairing.open(message);
-    if (!isToolResult(message)) continue;
-    const call = pairing.take(message.toolCallId);
+    const result = resultOf(message);
+    if (!result) continue;
+    const call = pairing.take(result.toolCallId);
     const size = estimateMessageTokens(message) + (call ? contentTokens([call]) : 0);
-    tokens.set(keyOf(message), size);
+    tokens.set(keyOf(result), size);
     // Records of earlier releases are keyed by the bare id.
-    tokens.set(String(message.toolCallId), size);
+    tokens.set(String(result.toolCallId), size);
   }
   return tokens;
 }

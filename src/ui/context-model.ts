@@ -1,8 +1,9 @@
 /** Where the window goes: the tokens of a conversation by kind, as it stands and as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
+import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { ContextView } from "../runtime.js";
-import { isAssistant, isDropped, isToolResult, occurrenceKey, textOf, toolCallsOf } from "../transcript/messages.js";
+import { isAssistant, isDropped, resultKeysIn, resultOf, textOf } from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 import type { Sizes } from "./paint.js";
 
@@ -41,9 +42,9 @@ type Totals = Map<ShareKind, number>;
 
 /** Counts both forms of the conversation. A result counts as the same kind in both, by what has become of it. */
 export function contextShares(view: ContextView, systemPrompt: string): ContextShares {
-  const kindOf = resultKinds(view);
-  const before = totalsOf(view.raw, kindOf);
-  const after = totalsOf(view.sent, kindOf);
+  const kindsByKey = resultKinds(view);
+  const before = totalsOf(view.raw, kindsByKey);
+  const after = totalsOf(view.sent, kindsByKey);
   const system = Math.round(estimateTextTokens(systemPrompt));
   for (const totals of [before, after]) totals.set("system", system);
   const kinds = Object.keys(SHARES) as ShareKind[];
@@ -58,11 +59,13 @@ function sumOf(totals: Totals): number {
   return [...totals.values()].reduce((sum, tokens) => sum + tokens, 0);
 }
 
-function totalsOf(messages: readonly AgentMessage[], kindOf: (result: ToolResultMessage) => ShareKind): Totals {
+function totalsOf(messages: readonly AgentMessage[], kinds: ReadonlyMap<string, ShareKind>): Totals {
   const totals: Totals = new Map();
   const add = (kind: ShareKind, tokens: number) => totals.set(kind, (totals.get(kind) ?? 0) + tokens);
+  const keyOf = resultKeysIn(messages);
   for (const message of messages) {
-    if (isToolResult(message)) add(kindOf(message), estimateMessageTokens(message));
+    const result = resultOf(message);
+    if (result) add(kinds.get(keyOf(result)) ?? "raw", estimateMessageTokens(message));
     else if (!isAssistant(message)) addOther(message, add);
     else if (!isDropped(message)) addReply(message, add);
   }
@@ -93,16 +96,24 @@ function addOther(message: AgentMessage, add: (kind: ShareKind, tokens: number) 
   add("chains", tokens - kept);
 }
 
-/** What has become of each result. */
-function resultKinds({ raw, plan, isProtected }: ContextView): (result: ToolResultMessage) => ShareKind {
-  const args = new Map(raw.filter(isAssistant).flatMap((m) => toolCallsOf(m).map((call) => [call.id, call.arguments])));
+/** What has become of each result, by occurrence key: providers reuse ids, so that the id alone names none. */
+function resultKinds({ raw, plan, isProtected }: ContextView): ReadonlyMap<string, ShareKind> {
+  const kinds = new Map<string, ShareKind>();
   const chained = new Set(plan.chains.flatMap(({ entry }) => entry.droppedOccurrenceKeys ?? entry.droppedToolCallIds));
-  return ({ toolCallId, toolName, timestamp }) => {
-    const key = occurrenceKey(toolCallId, timestamp);
-    if (isProtected({ toolName, args: args.get(toolCallId) ?? {} })) return "protected";
-    if (chained.has(key) || chained.has(toolCallId)) return "chains";
+  const keyOf = resultKeysIn(raw);
+  const pairing = new CallPairing();
+  for (const message of raw) {
+    if (isAssistant(message)) pairing.open(message);
+    const result = resultOf(message);
+    if (!result) continue;
+    const { toolCallId, toolName } = result;
+    const { role } = message;
+    const args = role === "bashExecution" ? { command: message.command } : pairing.take(toolCallId)?.arguments;
+    const key = keyOf(result);
     const replacement = plan.replacements.get(key) ?? plan.replacements.get(toolCallId);
-    if (!replacement) return "raw";
-    return replacement.eager ? "spilled" : "condensed";
-  };
+    if (isProtected({ toolName, args: args ?? {} })) kinds.set(key, "protected");
+    else if (chained.has(key) || chained.has(toolCallId)) kinds.set(key, "chains");
+    else if (replacement) kinds.set(key, replacement.eager ? "spilled" : "condensed");
+  }
+  return kinds;
 }
