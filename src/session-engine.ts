@@ -314,6 +314,8 @@ export class SessionEngine {
     for (const key of named.keys()) this.state.indexer.choose(key, choice, this.environment.append);
     this.state.sync();
     if (choice === "drop") this.condenseDropped(this.state.messages());
+    // What was kept while its trigger passed is taken along by the next request, as it is after a restart.
+    if (choice === null) this.flushedMark = undefined;
     return [...named.values()];
   }
 
@@ -449,9 +451,10 @@ export class SessionEngine {
     const upToMark = messages.slice(0, markIndex + 1);
     const { mustFree } = this;
     const tokens = mustFree ? tokensToFree(this.usage(moment, messages), this.settings) : 0;
-    const own = this.ownMessages(upToMark);
-    // What is in use is told as of the trigger, so that a session which is taken up does not answer it anew.
-    const work = this.workIn(moment, own, own, tokens);
+    // What is in use is told as of the trigger's turn, so that a session which is taken up does not answer it anew.
+    const nextReply = messages.findIndex((message, i) => i > markIndex && isAssistant(message));
+    const upToNext = nextReply < 0 ? messages : messages.slice(0, nextReply);
+    const work = this.workIn(moment, this.ownMessages(upToMark), upToNext, tokens);
     if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     this.mustFree = false;
     const done = this.flush(moment, { ...work, mustFree });
