@@ -21,7 +21,15 @@ import { addReports, batchesToSummarize, emptyReport, type FlushReport } from ".
 import { pruneMessages } from "./pruner.js";
 import type { RenderPlan } from "./render/plan.js";
 import { usageAsSent } from "./render/usage.js";
-import { contentChars, holdsSignedThinking, isAnswer, isAssistant, isClosingReply } from "./transcript/messages.js";
+import {
+  contentChars,
+  holdsSignedThinking,
+  isAnswer,
+  isAssistant,
+  isClosingReply,
+  isToolResult,
+  toolCallsOf,
+} from "./transcript/messages.js";
 import { charsOfTokens, fitsWindow, jsonSize } from "./transcript/tokens.js";
 import type { CapturedBatch, ChainCompressionEntry, ContextPruneConfig, ResultChoice } from "./types.js";
 
@@ -447,13 +455,13 @@ export class SessionEngine {
     if (isDigest && this.flushes.running) await this.flushes.settle(BUDGET_WAIT_MS, moment.signal);
     if (mark === undefined || mark === this.flushedMark || this.flushes.running) return;
     if (this.isThinkingBound(moment, messages)) return;
+    const upToNext = messages.slice(0, turnEnd(messages, markIndex));
+    if (upToNext.length === messages.length && awaitsResults(messages, markIndex)) return;
     this.flushedMark = mark;
     const upToMark = messages.slice(0, markIndex + 1);
     const { mustFree } = this;
     const tokens = mustFree ? tokensToFree(this.usage(moment, messages), this.settings) : 0;
     // What is in use is told as of the trigger's turn, so that a session which is taken up does not answer it anew.
-    const nextReply = messages.findIndex((message, i) => i > markIndex && isAssistant(message));
-    const upToNext = nextReply < 0 ? messages : messages.slice(0, nextReply);
     const work = this.workIn(moment, this.ownMessages(upToMark), upToNext, tokens);
     if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     this.mustFree = false;
@@ -617,6 +625,19 @@ export class SessionEngine {
 function charsToFree(pending: readonly CapturedBatch[]): number {
   const calls = pending.flatMap(({ held, toolCalls }) => (held ? [] : toolCalls));
   return calls.reduce((sum, { content, args }) => sum + contentChars(content) + jsonSize(args), 0);
+}
+
+/** Index after the results of the reply at `index`: of the next reply or prompt, or of the list's end. */
+function turnEnd(messages: readonly AgentMessage[], index: number): number {
+  const end = messages.findIndex((message, i) => i > index && (isAssistant(message) || message.role === "user"));
+  return end < 0 ? messages.length : end;
+}
+
+/** Results are missing of calls of the reply at `index`. */
+function awaitsResults(messages: readonly AgentMessage[], index: number): boolean {
+  const reply = messages[index];
+  const calls = reply && isAssistant(reply) ? toolCallsOf(reply).length : 0;
+  return messages.slice(index + 1).filter(isToolResult).length < calls;
 }
 
 /** Timestamp (ms) of the last finished reply. */
