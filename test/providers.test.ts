@@ -34,7 +34,7 @@ import {
 
 setDefaultTimeout(10 * 60_000);
 
-const SESSIONS = 12;
+const SESSIONS = 24;
 /** Requests of each session that are looked at, from the last one back. */
 const LAST_REQUESTS = 3;
 
@@ -92,6 +92,7 @@ function cover(coverage: Coverage, { sent }: RenderedRequest, api: Protocol, pay
 }
 
 const STRONGEST = {
+  workingSet: null,
   summarizerModel: "none",
   pruneOn: "agent-message" as const,
   minBatchChars: 0,
