@@ -8,6 +8,7 @@ import type { CondensingDecision } from "./cost/decision.js";
 import type { NamedResult } from "./engine/choices.js";
 import type { FlushRequest } from "./engine/flush-runner.js";
 import type { ChainListing, SessionView } from "./engine/session-state.js";
+import type { CompactionLists } from "./engine/window-fit.js";
 import type { FlushReport } from "./flush.js";
 import { HostSession } from "./host/environment.js";
 import type { HostOutlet, HostSnapshot } from "./host/host.js";
@@ -22,7 +23,7 @@ import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
 import { markerRefs } from "./render/arguments.js";
 import { capImages, imageLimits, sizeRefusals } from "./render/images.js";
 import type { RenderPlan } from "./render/plan.js";
-import { type CompactionLists, SessionEngine } from "./session-engine.js";
+import { SessionEngine } from "./session-engine.js";
 import type { SettingValue } from "./settings/rows.js";
 import { lastAnswerIndex, resultOf } from "./transcript/messages.js";
 import {
@@ -270,7 +271,7 @@ export class Pruner {
     const view = active.engine.view();
     const raw = view.messages();
     const sent = this.mayCondense(host) ? active.engine.render(raw) : raw;
-    return { raw, sent, plan: view.plan(this.config), isProtected: active.engine.protection(host) };
+    return { raw, sent, plan: view.plan(this.config), isProtected: active.engine.work.protection(host) };
   }
 
   /** What has become of each call and of these chains, in estimated tokens. */
@@ -294,7 +295,7 @@ export class Pruner {
     const view = active.engine.view();
     const { calls, duplicates, chains } = view.indexer.committed();
     const messages = view.messages();
-    const { pending } = active.engine.workIn(active.session.moment(host), messages);
+    const { pending } = active.engine.work.workIn(active.session.moment(host), messages);
     const pendingCalls = pending.flatMap((batch) => batch.toolCalls);
     const { figures } = active;
     return {
@@ -376,8 +377,8 @@ export class Pruner {
       ...modelFacts(models, process.env.PI_CACHE_RETENTION),
       view: () => engine.view(),
       config: () => this.config,
-      pending: () => engine.workIn(moment, engine.view().messages()).pending,
-      isExempt: (call) => engine.isExempt(moment, call),
+      pending: () => engine.work.workIn(moment, engine.view().messages()).pending,
+      isExempt: (call) => engine.work.isExempt(moment, call),
     });
   }
 

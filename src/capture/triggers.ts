@@ -1,7 +1,32 @@
 /** When a flush is due, read from the conversation itself, so that a missed event or a reload loses no flush. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAnswer, isClosingReply, toolCallsOf } from "../transcript/messages.js";
+import { isAnswer, isAssistant, isClosingReply, isToolResult, toolCallsOf } from "../transcript/messages.js";
 import type { ContextPruneConfig } from "../types.js";
+
+/** A reply that calls for a flush. */
+export interface Trigger {
+  /** Tells it from others of the session. */
+  name: string;
+  /** The conversation to the reply, and to the results of its calls. */
+  upToReply: readonly AgentMessage[];
+  upToResults: readonly AgentMessage[];
+}
+
+/** The last trigger of `messages`, once the results of its calls have come or something else has come after it. */
+export function lastTrigger(
+  messages: readonly AgentMessage[],
+  settings: Pick<ContextPruneConfig, "pruneOn" | "contextTagTools">,
+): Trigger | undefined {
+  const index = flushMark(messages, settings);
+  if (index < 0) return undefined;
+  const end = turnEnd(messages, index);
+  if (end === messages.length && awaitsResults(messages, index)) return undefined;
+  return {
+    name: nameOf(messages, index),
+    upToReply: messages.slice(0, index + 1),
+    upToResults: messages.slice(0, end),
+  };
+}
 
 /**
  * Index of the last assistant message that calls for a flush of what stands before it, or -1. What stands behind it
@@ -25,4 +50,24 @@ export function flushMark(
     case "cache-aware":
       return -1;
   }
+}
+
+/** Index after the results of the reply at `index`: of the next reply or prompt, or of the list's end. */
+function turnEnd(messages: readonly AgentMessage[], index: number): number {
+  const end = messages.findIndex((message, i) => i > index && (isAssistant(message) || message.role === "user"));
+  return end < 0 ? messages.length : end;
+}
+
+/** Results are missing of calls of the reply at `index`. */
+function awaitsResults(messages: readonly AgentMessage[], index: number): boolean {
+  const reply = messages[index];
+  const calls = reply && isAssistant(reply) ? toolCallsOf(reply).length : 0;
+  return messages.slice(index + 1).filter(isToolResult).length < calls;
+}
+
+/** Names the reply at `index` by its time, and by its place among replies of that time: some servers give none. */
+function nameOf(messages: readonly AgentMessage[], index: number): string {
+  const time = String(messages[index]?.timestamp);
+  const isAlike = (other: AgentMessage) => isAssistant(other) && String(other.timestamp) === time;
+  return `${time}#${messages.slice(0, index + 1).filter(isAlike).length}`;
 }
