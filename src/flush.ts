@@ -5,7 +5,7 @@
 
 import { captureOccurrences } from "./batch-capture.js";
 import type { Protection } from "./capture/protection.js";
-import { supersededKeys } from "./capture/superseded.js";
+import { SupersededScan } from "./capture/superseded.js";
 import { changesSince, describeChanges } from "./digest/outdated.js";
 import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
 import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
@@ -94,6 +94,8 @@ export async function prepareFlush(
       | "protectTags"
     >;
     isRecovery: AgeingInput["isRecovery"];
+    /** What has read this conversation before. */
+    superseded?: SupersededScan;
     summarize: Summarize;
     chains: Pick<ChainChoice, "messages" | "isProtected" | "detected" | "inUse" | "all" | "protectedTurns" | "fuse">;
   },
@@ -116,7 +118,7 @@ export async function prepareFlush(
     isRecovery: deps.isRecovery,
     hasBlobs: indexer.hasBlobs,
     isSpilled: (key) => indexer.isSpilled(key),
-    superseded: supersededKeys(deps.chains.messages, deps.chains.isProtected),
+    superseded: (deps.superseded ?? new SupersededScan()).keysIn(deps.chains.messages, deps.chains.isProtected),
     isAged: (key) => indexer.isAged(key),
     isHere: (name) => {
       const keys = indexer.resolve(name);
@@ -223,7 +225,8 @@ export function commitFlush(
 function protectedByNow({ batches, chains }: PreparedFlush, isProtected: Protection | undefined): Set<string> {
   if (!isProtected) return new Set();
   const inChains = new Set(chains.ranges.flatMap((range) => range.occurrenceKeys));
-  const captured = [...batches.map(({ batch }) => batch), ...captureOccurrences(chains.messages, inChains)];
+  const chained = inChains.size === 0 ? [] : captureOccurrences(chains.messages, inChains);
+  const captured = [...batches.map(({ batch }) => batch), ...chained];
   const calls = captured.flatMap(({ toolCalls }) => toolCalls).filter(isProtected);
   return new Set(calls.map((call) => call.occurrenceKey));
 }

@@ -4,7 +4,7 @@ import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { DEFAULT_CONFIG } from "../config.js";
 import { protectionOf } from "./protection.js";
-import { supersededKeys } from "./superseded.js";
+import { SupersededScan, supersededKeys } from "./superseded.js";
 
 const isProtected = protectionOf(DEFAULT_CONFIG, "/work/app");
 
@@ -76,19 +76,35 @@ test("what is not protected is left alone", () => {
   expect(superseded(read("x", "src/a.ts"), read("x", "src/a.ts"))).toEqual([]);
 });
 
+const step = fc.record({
+  tool: fc.constantFrom("read", "todowrite", "bash"),
+  args: fc.constantFrom<Step["args"]>({ path: "AGENTS.md" }, { path: "CLAUDE.md" }, { command: "cat AGENTS.md" }),
+  text: fc.constantFrom("a", "b", "c"),
+  isError: fc.boolean(),
+});
+
 test("the newest of each text is never given up", () => {
-  const step = fc.record({
-    tool: fc.constantFrom("read", "todowrite", "bash"),
-    args: fc.constantFrom<Step["args"]>({ path: "AGENTS.md" }, { path: "CLAUDE.md" }, { command: "cat AGENTS.md" }),
-    text: fc.constantFrom("a", "b", "c"),
-    isError: fc.boolean(),
-  });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
       const gone = supersededKeys(conversation(steps), isProtected);
       const last = steps.findLastIndex(({ isError }) => !isError);
       expect(gone.has(`c${last}@${last}`)).toBe(false);
       for (const [i, { isError }] of steps.entries()) if (isError) expect(gone.has(`c${i}@${i}`)).toBe(false);
+    }),
+  );
+});
+
+test("a conversation that is asked about while it grows, shrinks or becomes another gives the same as from scratch", () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 12 }), fc.array(fc.nat({ max: 24 }), { maxLength: 8 }), (steps, ends) => {
+      const scan = new SupersededScan();
+      const messages = conversation(steps);
+      const other = conversation(steps.toReversed());
+      for (const end of ends) {
+        for (const part of [messages.slice(0, end), messages, other.slice(0, end)]) {
+          expect([...scan.keysIn(part, isProtected)]).toEqual([...supersededKeys(part, isProtected)]);
+        }
+      }
     }),
   );
 });

@@ -2,6 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { InUse } from "../capture/in-use.js";
 import { type Protection, protectedTurnsOf } from "../capture/protection.js";
+import { SupersededScan } from "../capture/superseded.js";
 import { describeCall } from "../digest/describe.js";
 import {
   batchesToSummarize,
@@ -68,6 +69,7 @@ export class FlushRunner {
   private cancelled = false;
   private toldMissing: string | undefined;
   private readonly queue = new SummaryQueue();
+  private readonly superseded = new SupersededScan();
 
   constructor(
     private readonly state: SessionState,
@@ -178,6 +180,7 @@ export class FlushRunner {
       indexer,
       config,
       isRecovery: (call) => this.state.isRecovery(call),
+      superseded: this.superseded,
       summarize: (batch) => this.summarizeInFlush(batch, work, request),
       chains: {
         messages,
