@@ -92,8 +92,10 @@ export class WorkingSet {
   /** What is in use before the next request. */
   of(messages: readonly AgentMessage[], question: InUseQuestion): InUse {
     const { cwd } = question;
-    if (!this.facts?.goesOnWith(messages, cwd)) this.facts = new Facts(cwd);
-    this.facts.take(messages);
+    // The hosts' lists and the branch differ in other messages: the newer host puts those of the system among them.
+    const told = messages.filter((message) => isAssistant(message) || isToolResult(message));
+    if (!this.facts?.goesOnWith(told, cwd)) this.facts = new Facts(cwd);
+    this.facts.take(told);
     return capped(this.facts.inUse(question), question.maxChars);
   }
 
