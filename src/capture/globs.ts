@@ -36,7 +36,10 @@ export function parseGlob(glob: string, ifSlow: IfSlow): TextTest | undefined {
       if (segment !== "**") parts.push(toTest(simple));
       else if (parts.at(-1) !== ANY_FOLDERS) parts.push(ANY_FOLDERS);
     }
-    return (text) => matchSegments(parts, text.split("/"));
+    const name = parts.at(-1);
+    // Most paths fail by their last segment, which takes no list of the others to see.
+    const mayMatch = (text: string) => typeof name !== "function" || fits(name, text.slice(text.lastIndexOf("/") + 1));
+    return (text) => mayMatch(text) && matchSegments(parts, text.split("/"));
   } catch {
     return undefined;
   }
@@ -62,6 +65,10 @@ function toTest(glob: string): TextTest {
   return picomatch(glob, { dot: true, nocase: true, nonegate: true, windows: false });
 }
 
+function fits(part: TextTest, segment: string): boolean {
+  return segment.length <= MAX_SEGMENT_CHARS && part(segment);
+}
+
 /** Whether the parts match the segments one by one, `**` any number of them. */
 function matchSegments(parts: readonly (TextTest | typeof ANY_FOLDERS)[], segments: readonly string[]): boolean {
   // Beginnings of the path, by number of segments, that the parts so far match.
@@ -73,7 +80,7 @@ function matchSegments(parts: readonly (TextTest | typeof ANY_FOLDERS)[], segmen
     } else {
       for (const i of reached) {
         const segment = segments[i];
-        if (segment !== undefined && segment.length <= MAX_SEGMENT_CHARS && part(segment)) next.add(i + 1);
+        if (segment !== undefined && fits(part, segment)) next.add(i + 1);
       }
     }
     reached = next;
