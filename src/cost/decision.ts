@@ -50,7 +50,7 @@ export function decideCondensing(
   const stubs = forecastStubs(rendered, pending, config);
   const alone = decide(stubs, situation);
   if (ranges.length === 0) return { ...alone, chains: false };
-  const together = decide(joinForecasts(stubs, forecastChains(rendered, ranges, config)), situation);
+  const together = decide(joinForecasts(stubs, forecastChains(rendered, ranges, config, stubs.clearedAt)), situation);
   const chainsPay = together.flush && together.savings - together.price > alone.savings - alone.price;
   return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
 }
