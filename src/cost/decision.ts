@@ -88,7 +88,7 @@ function decide(
 ): FlushDecision {
   const reads = expectedReads(progress, prices);
   const recoveryCost = recovery ? priceOfAsking(recovery, (usage?.tokens ?? 0) - clearedTokens, prices) : 0;
-  const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
+  const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate, returnedTokens: recovery?.tokens };
   return decideFlush(
     { ...rewrite, expectedRequests: reads, prices, summarizerCost, recoveryCost, cacheIsCold },
     usageFraction(usage) ?? undefined,

@@ -102,6 +102,13 @@ describe("a flush", () => {
     expect(flushPays(forecast({ summarizerCost: 0.006 }))).toBe(false);
   });
 
+  test("saves nothing on what is asked back", () => {
+    const { savings, price } = flushBalance(forecast({ returnedTokens: 2_500, recoveryCost: 0.01 }));
+    expect(savings).toBeCloseTo(0.09, 10);
+    expect(price).toBeCloseTo(0.125, 10);
+    expect(flushBalance(forecast({ returnedTokens: 10_001 })).savings).toBe(0);
+  });
+
   test("is free on a cold cache but for its summaries", () => {
     expect(flushPays(forecast({ expectedRequests: 1, cacheIsCold: true }))).toBe(true);
     // 10,000 × 0.5 = 0.005

@@ -130,6 +130,8 @@ export interface FlushForecast {
   summarizerCost: number;
   /** The same for what is expected to be asked back. */
   recoveryCost?: number;
+  /** Tokens of `clearedTokens` that are expected to be asked back: later requests carry them all the same. */
+  returnedTokens?: number;
   /** Nothing of the prompt is cached any more, so that a rewrite costs nothing. */
   cacheIsCold: boolean;
   /**
@@ -145,16 +147,16 @@ export interface FlushForecast {
 }
 
 /**
- * What a flush is expected to save on later requests, `cleared × requests still to come × read price`, and to cost at once,
+ * What a flush is expected to save on later requests, `(cleared − asked back) × requests still to come × read price`, and to cost at once,
  * `kept × (write price − read price) + summariser cost + price of asking back`, in the currency of its prices. On a cold cache the rewrite is free.
  */
 export function flushBalance(forecast: FlushForecast): { savings: number; price: number } {
   const { clearedTokens, keptTokens, expectedRequests, prices, summarizerCost, cacheIsCold } = forecast;
-  const { recoveryCost = 0 } = forecast;
+  const { recoveryCost = 0, returnedTokens = 0 } = forecast;
   const read = readPrice(prices);
   const rewrite = cacheIsCold ? 0 : keptTokens * Math.max(0, writePrice(prices) - read);
   return {
-    savings: (clearedTokens * expectedRequests * read) / MILLION,
+    savings: (Math.max(0, clearedTokens - returnedTokens) * expectedRequests * read) / MILLION,
     price: rewrite / MILLION + summarizerCost + recoveryCost,
   };
 }
