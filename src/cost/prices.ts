@@ -186,7 +186,7 @@ const CARRIED_SHARE = 0.6;
  * short sessions came to cost more than they would have raw.
  */
 const MARGINS = { rewrite: 1, summary: 1.5 };
-const LATE_MARGINS = { rewrite: 5.5, summary: 3 };
+const LATE_MARGINS = { rewrite: 7, summary: 3 };
 
 /** How far a session has come. */
 export interface SessionProgress {
@@ -242,8 +242,17 @@ export function isCacheCold({ now, lastRequestAt, lifetimeMs, modelChanged, comp
   return modelChanged || compacted || lastRequestAt === undefined || now - lastRequestAt > lifetimeMs;
 }
 
-/** Share of the context window from which a flush is made whatever it costs: what comes next is the host's compaction. */
-export const PRESSURE_SHARE = 0.8;
+/** Tokens of the window that pi keeps free: where fewer are left, it compacts. */
+const RESERVE_TOKENS = 16_384;
+const PRESSURE_SHARE = 0.8;
+
+/**
+ * Tokens from which on a flush is made whatever it costs: what comes next is the host's compaction. In a large window, as
+ * many are left before it as the host keeps free itself.
+ */
+export function pressureLimit(contextWindow: number): number {
+  return Math.max(PRESSURE_SHARE * contextWindow, contextWindow - 2 * RESERVE_TOKENS);
+}
 
 /** Why a flush is made or not. */
 export interface FlushDecision {
@@ -261,9 +270,9 @@ export interface FlushDecision {
 
 /**
  * Decides on a flush whose figures are known.
- * @param windowShare share of the context window in use, 0 to 1; `undefined` where it is unknown
+ * @param isUnderPressure the context has reached `pressureLimit`
  */
-export function decideFlush(forecast: FlushForecast, windowShare: number | undefined): FlushDecision {
+export function decideFlush(forecast: FlushForecast, isUnderPressure = false): FlushDecision {
   const { savings, price } = flushBalance(forecast);
   const decide = (flush: boolean, reason: FlushDecision["reason"]) => ({ flush, reason, savings, price });
   const waitUntilWorth = (needed: number): FlushDecision => ({
@@ -271,7 +280,7 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
     waitsFor: { amount: "savings", now: savings, needed },
   });
   if (forecast.clearedTokens <= 0) return decide(false, "nothing-to-clear");
-  if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
+  if (isUnderPressure) return decide(true, "window-pressure");
   const { carriedTokens, prices, summarizerCost, recoveryCost = 0 } = forecast;
   const atLeast = ({ rewrite, summary }: typeof MARGINS) =>
     (price - summarizerCost - recoveryCost) * rewrite + summarizerCost * summary + recoveryCost;
