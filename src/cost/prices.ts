@@ -244,14 +244,16 @@ export function isCacheCold({ now, lastRequestAt, lifetimeMs, modelChanged, comp
 
 /** Tokens of the window that pi keeps free: where fewer are left, it compacts. */
 const RESERVE_TOKENS = 16_384;
+/** Tokens of a result as long as the host's tools return at most: 50 KB. */
+const RESULT_TOKENS = 12_800;
 const PRESSURE_SHARE = 0.8;
 
 /**
- * Tokens from which on a flush is made whatever it costs: what comes next is the host's compaction. In a large window, as
- * many are left before it as the host keeps free itself.
+ * Tokens from which on a flush is made whatever it costs: what comes next is the host's compaction. In a large window,
+ * one more result fits before it.
  */
 export function pressureLimit(contextWindow: number): number {
-  return Math.max(PRESSURE_SHARE * contextWindow, contextWindow - 2 * RESERVE_TOKENS);
+  return Math.max(PRESSURE_SHARE * contextWindow, contextWindow - RESERVE_TOKENS - RESULT_TOKENS);
 }
 
 /** Why a flush is made or not. */
