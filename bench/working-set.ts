@@ -6,16 +6,19 @@
  *
  * A rule is a value of `workingSet`, or settings by `key=value,key=value`. The first rule is the one that the others are
  * compared with; where there is no such setting, it is the only one. `--sessions` prints a line for each session as well.
+ * "Dear ends" are the requests at which a session, had it ended there, would have cost more than 1.012 of raw beside the
+ * description of the tool.
  */
 import { statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import { SETTINGS } from "../src/config.js";
-import { PRICE_PROFILES, type PriceProfile } from "../src/cost/prices.js";
+import { PRICE_PROFILES, type PriceProfile, writePrice } from "../src/cost/prices.js";
+import type { CostMeter } from "../src/replay/costs.js";
 import { type ReplayReport, reportsOf } from "../src/replay/figures.js";
 import { layOut } from "../src/replay/layout.js";
-import { type Assumptions, replaySession, type Variant } from "../src/replay/replay.js";
+import { type Assumptions, RECOVERY_TOOL_TOKENS, replaySession, type Variant } from "../src/replay/replay.js";
 import { type RecordedSession, readSessionFile } from "../src/replay/session-file.js";
 import { configWith, parseAssignment, parseAssignments } from "../src/replay/settings.js";
 import { sumOf } from "../src/replay/totals.js";
@@ -24,6 +27,9 @@ const SETTING = "workingSet";
 /** Width of the table. */
 const COLUMNS = 120;
 const RULES = "off;2;4;8;16;32;run";
+/** Before so many requests a session has hardly begun, and the description of the tool is most of what it costs more. */
+const FIRST_END = 5;
+const DEAR = 1.012;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -88,8 +94,13 @@ async function table(
 ): Promise<void> {
   const assumptions: Assumptions = { summaryRatio: 0.08, profile, inputPrice: 1 };
   const byRule = variants.map((): ReplayReport[] => []);
+  const excesses = variants.map((): number[] => []);
   for (const [name, session] of sessions) {
-    const reports = reportsOf(await replaySession(session, variants, assumptions), assumptions);
+    const replay = await replaySession(session, variants, assumptions);
+    const reports = reportsOf(replay, assumptions);
+    for (const [i, { meter }] of replay.variants.entries()) {
+      excesses[i]?.push(...ratiosByEnd(meter, replay.raw.meter, profile));
+    }
     for (const [i, report] of reports.entries()) byRule[i]?.push(report);
     process.stderr.write(`${profile.name}: ${name} done\n`);
   }
@@ -101,10 +112,49 @@ async function table(
       : [];
     return [row(name, sumOf(reports), sumOf(first)), ...own];
   });
-  const header = [profile.name, "edits", "missed", "uses", "missed", "asked", "with", "without", "of raw", "highest"];
+  const header = [
+    profile.name,
+    "edits",
+    "missed",
+    "uses",
+    "missed",
+    "asked",
+    "with",
+    "without",
+    "of raw",
+    "highest",
+    "dear ends",
+  ];
   const highest = variants.map((_, i) => Math.max(...(byRule[i] ?? []).map(({ ratio }) => ratio)).toFixed(3));
-  const shown = values.sessions ? rows : rows.map((cells, i) => [...cells, highest[i] ?? ""]);
-  process.stdout.write(`${layOut([header, ...shown], COLUMNS).join("\n")}\n\n`);
+  const ends = excesses.map((ratios) => {
+    const share = ratios.filter((ratio) => ratio > DEAR).length / ratios.length;
+    const worst = ratios.reduce((most, ratio) => Math.max(most, ratio), 0);
+    return `${(share * 100).toFixed(1)}%, ${worst.toFixed(2)}`;
+  });
+  const shown = values.sessions ? rows : rows.map((cells, i) => [...cells, highest[i] ?? "", ends[i] ?? ""]);
+  process.stdout.write(`${layOut([header.slice(0, shown[0]?.length), ...shown], COLUMNS).join("\n")}\n\n`);
+}
+
+/** For each request, what the session up to it cost as a share of raw, without the description of the tool. */
+function ratiosByEnd(meter: CostMeter, raw: CostMeter, { rates }: PriceProfile): number[] {
+  const costs = costsByEnd(meter);
+  return costsByEnd(raw).flatMap((rawCost, i) => {
+    const ofTool = (RECOVERY_TOOL_TOKENS * (writePrice(rates) + i * rates.cacheRead)) / 1_000_000;
+    return i < FIRST_END ? [] : [((costs[i] ?? 0) - ofTool) / rawCost];
+  });
+}
+
+function costsByEnd({ requests, sideCalls }: CostMeter): number[] {
+  const costs = requests.map(({ cost }) => cost);
+  for (const { request, cost } of sideCalls) {
+    const at = Math.min(request, costs.length - 1);
+    costs[at] = (costs[at] ?? 0) + cost;
+  }
+  let sum = 0;
+  return costs.map((cost) => {
+    sum += cost;
+    return sum;
+  });
 }
 
 /** Costs are multiples of those of the first rule; the last one of the raw session's. */

@@ -159,7 +159,7 @@ describe("what waited goes for nothing", () => {
   test("when the window is nearly full, whatever it costs", async () => {
     const played = session();
     await play(played, COSTLY());
-    played.host.usage = () => ({ tokens: 170_000, contextWindow: 200_000, percent: 85 });
+    played.host.usage = () => ({ tokens: 172_000, contextWindow: 200_000, percent: 86 });
     expect(await stubs(played)).toBe(1);
     expect(status(played)).toContain("Last decision: condensed, since the window is nearly full");
   });

@@ -163,3 +163,33 @@ test("says the same whether it is asked along the way or once", () => {
     }),
   );
 });
+
+describe("the chance that a call is quoted again", () => {
+  const after = (messages: AgentMessage[]) => {
+    const set = new WorkingSet();
+    set.of(deepFreeze(messages), QUESTION);
+    const first = messages[2];
+    return set.chanceOf(first?.role === "toolResult" ? `${first.toolCallId}@${first.timestamp}` : "");
+  };
+  const files = (count: number, name = "f") => Array.from({ length: count }, (_, i) => read(`${name}${i}.ts`)).flat();
+
+  test("falls with the requests since the last touch of its file", () => {
+    expect(after([user(), ...read("a.ts"), ...others(16)])).toBeLessThan(
+      after([user(), ...read("a.ts"), ...others(2)]),
+    );
+  });
+
+  test("is learned from how often the session goes back to its files", () => {
+    const start = () => [user(), ...read("a.ts")];
+    const onward = after([...start(), ...files(12)]);
+    const back = after([...start(), ...files(6), ...files(6)]);
+    expect(back).toBeGreaterThan(onward * 1.5);
+    // Twelve files of which none was seen before are more than nothing, and less than for good.
+    expect(onward).toBeGreaterThan(0);
+    expect(onward).toBeLessThan(0.1);
+  });
+
+  test("is none for what newer content has replaced", () => {
+    expect(after([user(), ...read("a.ts"), ...write("a.ts")])).toBe(0);
+  });
+});

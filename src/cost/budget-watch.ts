@@ -3,7 +3,7 @@ import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
 import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "../budget.js";
 import { isAnswer } from "../transcript/messages.js";
 import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "../types.js";
-import { PRESSURE_SHARE } from "./prices.js";
+import { pressureLimit } from "./prices.js";
 
 /** Remembers which usage figures have been judged, and which of them are from before the last flush. */
 export class BudgetWatch {
@@ -83,8 +83,9 @@ const ROOM_SHARE = 0.75;
 export function tokensToFree(usage: ContextUsage | undefined, config: BudgetConfig): number {
   if (usage?.tokens == null) return 0;
   const { tokens, contextWindow } = usage;
-  const shares = [PRESSURE_SHARE, config.autoBudgetThreshold ?? 1].map((share) => share * contextWindow);
-  const limit = Math.min(...shares, config.autoBudgetTokens ?? Number.POSITIVE_INFINITY);
+  const { autoBudgetThreshold, autoBudgetTokens } = config;
+  const budgets = [(autoBudgetThreshold ?? 1) * contextWindow, autoBudgetTokens ?? Number.POSITIVE_INFINITY];
+  const limit = Math.min(pressureLimit(contextWindow), ...budgets);
   return tokens >= limit ? tokens - limit * ROOM_SHARE : (config.budgetTurnDelta ?? 0) * contextWindow;
 }
 

@@ -1,7 +1,6 @@
 /** `pruneOn: cache-aware`: whether what is finished is condensed before the next request, told by what it costs. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
-import { usageFraction } from "../budget.js";
 import { isAnswer } from "../transcript/messages.js";
 import type { CapturedBatch, ChainRange, ContextPruneConfig } from "../types.js";
 import { type ForecastConfig, forecastChains, forecastStubs, joinForecasts, type RewriteForecast } from "./forecast.js";
@@ -9,7 +8,7 @@ import {
   decideFlush,
   expectedReads,
   type FlushDecision,
-  PRESSURE_SHARE,
+  pressureLimit,
   priceOfAsking,
   type Rates,
   type SessionProgress,
@@ -50,14 +49,15 @@ export function decideCondensing(
   const stubs = forecastStubs(rendered, pending, config);
   const alone = decide(stubs, situation);
   if (ranges.length === 0) return { ...alone, chains: false };
-  const together = decide(joinForecasts(stubs, forecastChains(rendered, ranges, config)), situation);
+  const together = decide(joinForecasts(stubs, forecastChains(rendered, ranges, config, stubs.clearedAt)), situation);
   const chainsPay = together.flush && together.savings - together.price > alone.savings - alone.price;
   return chainsPay ? { ...together, chains: true } : { ...alone, chains: false };
 }
 
 /** So much of the window is in use that a flush is made whatever it costs. */
 export function isUnderPressure(usage: ContextUsage | undefined): boolean {
-  return (usageFraction(usage) ?? 0) >= PRESSURE_SHARE;
+  if (usage?.tokens == null || !(usage.contextWindow > 0)) return false;
+  return usage.tokens >= pressureLimit(usage.contextWindow);
 }
 
 /** Part of what a flush saves that summaries which nobody has asked for may take. */
@@ -88,10 +88,10 @@ function decide(
 ): FlushDecision {
   const reads = expectedReads(progress, prices);
   const recoveryCost = recovery ? priceOfAsking(recovery, (usage?.tokens ?? 0) - clearedTokens, prices) : 0;
-  const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate };
+  const rewrite = { clearedTokens, keptTokens, carriedTokens, isLate, returnedTokens: recovery?.tokens };
   return decideFlush(
     { ...rewrite, expectedRequests: reads, prices, summarizerCost, recoveryCost, cacheIsCold },
-    usageFraction(usage) ?? undefined,
+    isUnderPressure(usage),
   );
 }
 

@@ -104,6 +104,14 @@ describe("forecast of stubs", () => {
     expect(forecastSummarizer(talk.pending(), CONFIG).inputTokens).toBe(0);
   });
 
+  test("passes over results that are too short for a stub", () => {
+    const config = { ...CONFIG, minBatchChars: 0 };
+    const forecastOf = (chars: number) =>
+      new Talk().user().call("a").result("a", "x".repeat(chars)).say("done").forecast(config);
+    expect(forecastOf(799).clearedTokens).toBe(0);
+    expect(forecastOf(800).clearedTokens).toBeGreaterThan(0);
+  });
+
   test("rewrites from the last end that is near where only those are found", () => {
     const talk = new Talk().user();
     for (let i = 0; i < 12; i++) talk.call(`c${i}`).result(`c${i}`, K_TOKENS);
@@ -154,6 +162,20 @@ describe("forecast of chains", () => {
     expect(firstChanged).toBe(1);
     expect(clearedTokens).toBeGreaterThan(500);
     expect(carriedTokens).toBe(0);
+  });
+
+  test("clears nothing again that its stubs clear in the same flush", () => {
+    const large = new Talk().user();
+    for (let i = 0; i < 3; i++) large.call(`c${i}`, { content: K_TOKENS }).result(`c${i}`, K_TOKENS);
+    large.say("done").user();
+    const whole = { ...range, finalAssistantTimestamp: 8, occurrenceKeys: ["c0@3", "c1@5", "c2@7"] };
+    const stubs = large.forecast();
+    const chains = forecastChains(large.messages, [whole], CONFIG, stubs.clearedAt);
+    const { clearedTokens } = joinForecasts(stubs, chains);
+    expect(chains.clearedTokens).toBeGreaterThan(0);
+    expect(clearedTokens).toBeGreaterThan(5_000);
+    // Three results and three arguments of 1,000 tokens each, and what names them.
+    expect(clearedTokens).toBeLessThan(6_200);
   });
 
   test("says nothing of a chain that is not there", () => {

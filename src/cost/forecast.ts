@@ -1,7 +1,7 @@
 /** What a flush would clear and what it would rewrite, told from the messages before any summary is made. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { callArgumentSavings } from "../render/arguments.js";
-import { MAX_STUB_SHARE } from "../render/stub.js";
+import { MAX_STUB_SHARE, MIN_RESULT_CHARS } from "../render/stub.js";
 import {
   blocksOf,
   contentChars,
@@ -39,6 +39,8 @@ export interface RewriteForecast {
   isLate?: boolean;
   /** How much of it is expected to be asked back; nothing where this is missing. */
   recovery?: Recovery;
+  /** What is cleared of each message, by its index. */
+  clearedAt?: ReadonlyMap<number, number>;
 }
 
 /** What a model is expected to ask back of what is cleared. */
@@ -93,8 +95,10 @@ export function forecastStubs(
   let replyIndex = 0;
   const chanceOf = (key: string) => config.chanceOfUse?.(key) ?? 0;
   const recovery: Recovery = { requests: 0, tokens: 0 };
+  const clearedAt = new Map<number, number>();
   const clear = (tokens: number, index: number, key: string) => {
     clearedTokens += tokens;
+    clearedAt.set(index, (clearedAt.get(index) ?? 0) + tokens);
     recovery.tokens += tokens * chanceOf(key);
     // The first reply behind it is the one that had to see it.
     carriedTokens += tokens * Math.max(0, repliesBehind - 1);
@@ -115,7 +119,7 @@ export function forecastStubs(
     if (ofArguments > 0) clear(ofArguments, replyIndex, key);
     const before = contentTokens(result.content);
     const after = STUB_TOKENS + before * config.summaryShare;
-    if (after <= before * MAX_STUB_SHARE) clear(before - after, i, key);
+    if (!isSmall(call, config) && after <= before * MAX_STUB_SHARE) clear(before - after, i, key);
     if (clearedTokens > clearedBefore) recovery.requests += chanceOf(key);
   }
   const start = rewriteStart(rendered, firstChanged, config.lookback);
@@ -123,6 +127,7 @@ export function forecastStubs(
     clearedTokens,
     keptTokens: keptBehind(rendered, start, clearedTokens, config),
     firstChanged,
+    clearedAt,
     ...(start === 0 ? { carriedTokens } : {}),
     ...(carriedTokens > 0 ? { isLate: true } : {}),
     ...(recovery.requests > 0 ? { recovery } : {}),
@@ -131,12 +136,17 @@ export function forecastStubs(
 
 /** As a flush judges: what a batch has and could be spared, arguments included. */
 function isLargeEnough({ held, toolCalls }: CapturedBatch, config: ForecastConfig): boolean {
-  if (held) return false;
-  const chars = toolCalls.reduce(
-    (sum, call) => sum + contentChars(call.content) + callArgumentSavings(call, config),
-    0,
-  );
-  return chars >= config.minBatchChars;
+  return !held && toolCalls.reduce((sum, call) => sum + charsOf(call, config), 0) >= config.minBatchChars;
+}
+
+/** As the render judges: the result stays as it is. */
+function isSmall(call: CapturedToolCall, config: ForecastConfig): boolean {
+  return charsOf(call, config) < MIN_RESULT_CHARS;
+}
+
+/** Characters of a result, and of its call's arguments as far as they can be spared. */
+function charsOf(call: CapturedToolCall, config: ForecastConfig): number {
+  return contentChars(call.content) + callArgumentSavings(call, config);
 }
 
 function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): number {
@@ -146,13 +156,16 @@ function savedArgumentTokens(call: CapturedToolCall, config: ForecastConfig): nu
 
 /**
  * Forecast of compressing `ranges`, oldest first, whose results stand as stubs already or will with the same flush.
+ * @param clearedAt what that flush clears of each message besides, which chains cannot clear again
  */
 export function forecastChains(
   rendered: readonly AgentMessage[],
   ranges: readonly ChainRange[],
   config: ForecastConfig,
+  clearedAt: RewriteForecast["clearedAt"] = new Map(),
 ): RewriteForecast {
   const { lookback, chainCompression } = config;
+  const tokensLeft = (index: number) => tokensAt(rendered, index, config) - (clearedAt.get(index) ?? 0);
   const openings = rendered.flatMap((message, i) => (message.role === "user" ? [i] : []));
   const replies = rendered.flatMap((message, i) => (isAssistant(message) ? [i] : []));
   let clearedTokens = 0;
@@ -163,7 +176,7 @@ export function forecastChains(
     const start = places.first.get(range.startUserTimestamp);
     const end = places.replies.get(range.finalAssistantTimestamp)?.find((i) => i > (start ?? i));
     if (start === undefined || end === undefined) continue;
-    const cleared = clearedByChain(rendered, { start: start + 1, end }, range, config);
+    const cleared = clearedByChain(rendered, { start: start + 1, end, tokensLeft }, range, config);
     if (cleared <= 0) continue;
     clearedTokens += cleared;
     const ready = openings[firstAbove(openings, end) + chainCompression.rollingWindow] ?? rendered.length;
@@ -219,7 +232,7 @@ export function joinForecasts(first: RewriteForecast, second: RewriteForecast): 
 
 function clearedByChain(
   rendered: readonly AgentMessage[],
-  { start, end }: { start: number; end: number },
+  { start, end, tokensLeft }: { start: number; end: number; tokensLeft(index: number): number },
   range: ChainRange,
   config: ForecastConfig,
 ): number {
@@ -230,7 +243,7 @@ function clearedByChain(
   const keyOf = kept.size > 0 ? resultKeysIn(rendered.slice(start, end)) : () => "";
   for (let i = start; i < end; i++) {
     const message = rendered[i];
-    const tokens = tokensAt(rendered, i, config);
+    const tokens = tokensLeft(i);
     before += tokens;
     if (!message || !isToolResult(message)) continue;
     if (kept.size > 0 && kept.has(keyOf(message))) relocated += tokens;

@@ -9,6 +9,7 @@ import {
   isCacheCold,
   type ModelCost,
   PRICE_PROFILES,
+  pressureLimit,
   ratesFor,
   readPrice,
   scaleRates,
@@ -102,6 +103,13 @@ describe("a flush", () => {
     expect(flushPays(forecast({ summarizerCost: 0.006 }))).toBe(false);
   });
 
+  test("saves nothing on what is asked back", () => {
+    const { savings, price } = flushBalance(forecast({ returnedTokens: 2_500, recoveryCost: 0.01 }));
+    expect(savings).toBeCloseTo(0.09, 10);
+    expect(price).toBeCloseTo(0.125, 10);
+    expect(flushBalance(forecast({ returnedTokens: 10_001 })).savings).toBe(0);
+  });
+
   test("is free on a cold cache but for its summaries", () => {
     expect(flushPays(forecast({ expectedRequests: 1, cacheIsCold: true }))).toBe(true);
     // 10,000 × 0.5 = 0.005
@@ -133,52 +141,57 @@ describe("the decision on a flush", () => {
   });
 
   test("is decided on with its reason", () => {
-    const reason = (changes: Partial<FlushForecast>, windowShare?: number) =>
-      decideFlush(forecast(changes), windowShare).reason;
+    const reason = (changes: Partial<FlushForecast>, isUnderPressure?: boolean) =>
+      decideFlush(forecast(changes), isUnderPressure).reason;
     expect(reason({})).toBe("pays");
     expect(reason({ expectedRequests: 2 })).toBe("does-not-pay");
     expect(reason({ expectedRequests: 2, cacheIsCold: true })).toBe("cold-cache");
-    expect(reason({ expectedRequests: 2 }, 0.79)).toBe("does-not-pay");
-    expect(reason({ expectedRequests: 2 }, 0.8)).toBe("window-pressure");
-    expect(reason({ clearedTokens: 0 }, 0.95)).toBe("nothing-to-clear");
+    expect(reason({ expectedRequests: 2 }, true)).toBe("window-pressure");
+    expect(reason({ clearedTokens: 0 }, true)).toBe("nothing-to-clear");
   });
 
-  test("that comes late has to pay five and a half times over", () => {
-    // 0.12 at 24 requests, and a price of 0.115
-    expect(decideFlush(forecast({ isLate: true, expectedRequests: 126 }), undefined).flush).toBe(false);
-    expect(decideFlush(forecast({ isLate: true, expectedRequests: 127 }), undefined).flush).toBe(true);
-    expect(decideFlush(forecast({ isLate: true, cacheIsCold: true }), undefined).flush).toBe(true);
+  test("comes whatever it costs from four fifths of a small window on, in a large one nearer to the host's compaction", () => {
+    expect(pressureLimit(100_000)).toBe(80_000);
+    // The host compacts at 255,616 of these.
+    expect(pressureLimit(272_000)).toBe(242_816);
+  });
+
+  test("that comes late has to pay seven times over", () => {
+    // 0.005 a request, and a price of 0.115
+    expect(decideFlush(forecast({ isLate: true, expectedRequests: 160 })).flush).toBe(false);
+    expect(decideFlush(forecast({ isLate: true, expectedRequests: 162 })).flush).toBe(true);
+    expect(decideFlush(forecast({ isLate: true, cacheIsCold: true })).flush).toBe(true);
   });
 
   test("that needs summaries has to bring in more than they cost, and late far more", () => {
-    // 0.005 a request: 0.115 for the rewrite and 0.04 for summaries, of which 0.06 is wanted, late 0.6325 and 0.12
+    // 0.005 a request: 0.115 for the rewrite and 0.04 for summaries, of which 0.06 is wanted, late 0.805 and 0.12
     const after = (expectedRequests: number, isLate: boolean) =>
-      decideFlush(forecast({ summarizerCost: 0.04, expectedRequests, isLate }), undefined).flush;
+      decideFlush(forecast({ summarizerCost: 0.04, expectedRequests, isLate })).flush;
     expect([after(35, false), after(36, false)]).toEqual([false, true]);
-    expect([after(150, true), after(151, true)]).toEqual([false, true]);
+    expect([after(184, true), after(186, true)]).toEqual([false, true]);
     const waitsFor = (isLate: boolean) =>
-      decideFlush(forecast({ summarizerCost: 0.04, expectedRequests: 10, isLate }), undefined).waitsFor;
+      decideFlush(forecast({ summarizerCost: 0.04, expectedRequests: 10, isLate })).waitsFor;
     expect(waitsFor(false)).toEqual({
       amount: "savings",
       now: expect.closeTo(0.05, 9),
       needed: expect.closeTo(0.175, 9),
     });
-    expect(waitsFor(true)).toMatchObject({ needed: expect.closeTo(0.7525, 9) });
+    expect(waitsFor(true)).toMatchObject({ needed: expect.closeTo(0.925, 9) });
   });
 
   test("that recurs waits until enough has been carried along", () => {
     // 0.6 of its price of 0.115 is 0.069: 138,000 tokens at 0.5
-    expect(decideFlush(forecast({ carriedTokens: 137_000 }), undefined)).toMatchObject({
+    expect(decideFlush(forecast({ carriedTokens: 137_000 }))).toMatchObject({
       flush: false,
       reason: "gathers-more",
     });
-    expect(decideFlush(forecast({ carriedTokens: 137_000 }), undefined).waitsFor).toEqual({
+    expect(decideFlush(forecast({ carriedTokens: 137_000 })).waitsFor).toEqual({
       amount: "carried",
       now: expect.closeTo(0.0685, 9),
       needed: expect.closeTo(0.069, 9),
     });
-    expect(decideFlush(forecast({ carriedTokens: 139_000 }), undefined).flush).toBe(true);
-    expect(decideFlush(forecast({ carriedTokens: 0, cacheIsCold: true }), undefined).flush).toBe(true);
+    expect(decideFlush(forecast({ carriedTokens: 139_000 })).flush).toBe(true);
+    expect(decideFlush(forecast({ carriedTokens: 0, cacheIsCold: true })).flush).toBe(true);
   });
 });
 

@@ -130,6 +130,8 @@ export interface FlushForecast {
   summarizerCost: number;
   /** The same for what is expected to be asked back. */
   recoveryCost?: number;
+  /** Tokens of `clearedTokens` that are expected to be asked back: later requests carry them all the same. */
+  returnedTokens?: number;
   /** Nothing of the prompt is cached any more, so that a rewrite costs nothing. */
   cacheIsCold: boolean;
   /**
@@ -145,16 +147,16 @@ export interface FlushForecast {
 }
 
 /**
- * What a flush is expected to save on later requests, `cleared × requests still to come × read price`, and to cost at once,
+ * What a flush is expected to save on later requests, `(cleared − asked back) × requests still to come × read price`, and to cost at once,
  * `kept × (write price − read price) + summariser cost + price of asking back`, in the currency of its prices. On a cold cache the rewrite is free.
  */
 export function flushBalance(forecast: FlushForecast): { savings: number; price: number } {
   const { clearedTokens, keptTokens, expectedRequests, prices, summarizerCost, cacheIsCold } = forecast;
-  const { recoveryCost = 0 } = forecast;
+  const { recoveryCost = 0, returnedTokens = 0 } = forecast;
   const read = readPrice(prices);
   const rewrite = cacheIsCold ? 0 : keptTokens * Math.max(0, writePrice(prices) - read);
   return {
-    savings: (clearedTokens * expectedRequests * read) / MILLION,
+    savings: (Math.max(0, clearedTokens - returnedTokens) * expectedRequests * read) / MILLION,
     price: rewrite / MILLION + summarizerCost + recoveryCost,
   };
 }
@@ -184,7 +186,7 @@ const CARRIED_SHARE = 0.6;
  * short sessions came to cost more than they would have raw.
  */
 const MARGINS = { rewrite: 1, summary: 1.5 };
-const LATE_MARGINS = { rewrite: 5.5, summary: 3 };
+const LATE_MARGINS = { rewrite: 7, summary: 3 };
 
 /** How far a session has come. */
 export interface SessionProgress {
@@ -240,8 +242,19 @@ export function isCacheCold({ now, lastRequestAt, lifetimeMs, modelChanged, comp
   return modelChanged || compacted || lastRequestAt === undefined || now - lastRequestAt > lifetimeMs;
 }
 
-/** Share of the context window from which a flush is made whatever it costs: what comes next is the host's compaction. */
-export const PRESSURE_SHARE = 0.8;
+/** Tokens of the window that pi keeps free: where fewer are left, it compacts. */
+const RESERVE_TOKENS = 16_384;
+/** Tokens of a result as long as the host's tools return at most: 50 KB. */
+const RESULT_TOKENS = 12_800;
+const PRESSURE_SHARE = 0.8;
+
+/**
+ * Tokens from which on a flush is made whatever it costs: what comes next is the host's compaction. In a large window,
+ * one more result fits before it.
+ */
+export function pressureLimit(contextWindow: number): number {
+  return Math.max(PRESSURE_SHARE * contextWindow, contextWindow - RESERVE_TOKENS - RESULT_TOKENS);
+}
 
 /** Why a flush is made or not. */
 export interface FlushDecision {
@@ -259,9 +272,9 @@ export interface FlushDecision {
 
 /**
  * Decides on a flush whose figures are known.
- * @param windowShare share of the context window in use, 0 to 1; `undefined` where it is unknown
+ * @param isUnderPressure the context has reached `pressureLimit`
  */
-export function decideFlush(forecast: FlushForecast, windowShare: number | undefined): FlushDecision {
+export function decideFlush(forecast: FlushForecast, isUnderPressure = false): FlushDecision {
   const { savings, price } = flushBalance(forecast);
   const decide = (flush: boolean, reason: FlushDecision["reason"]) => ({ flush, reason, savings, price });
   const waitUntilWorth = (needed: number): FlushDecision => ({
@@ -269,7 +282,7 @@ export function decideFlush(forecast: FlushForecast, windowShare: number | undef
     waitsFor: { amount: "savings", now: savings, needed },
   });
   if (forecast.clearedTokens <= 0) return decide(false, "nothing-to-clear");
-  if (windowShare !== undefined && windowShare >= PRESSURE_SHARE) return decide(true, "window-pressure");
+  if (isUnderPressure) return decide(true, "window-pressure");
   const { carriedTokens, prices, summarizerCost, recoveryCost = 0 } = forecast;
   const atLeast = ({ rewrite, summary }: typeof MARGINS) =>
     (price - summarizerCost - recoveryCost) * rewrite + summarizerCost * summary + recoveryCost;

@@ -27,6 +27,8 @@ export const SUMMARY_MODEL = "sum";
 /** A model to register; what is left out is taken from `main` of the default models. */
 export interface ScriptedModel {
   id: string;
+  /** The protocol that its requests are said to be for; the one of the first model holds for all. */
+  api?: string;
   contextWindow?: number;
   maxTokens?: number;
   reasoning?: boolean;
@@ -119,6 +121,7 @@ export interface StreamMaker {
 const DEFAULT_MODELS: readonly [Required<ScriptedModel>, Required<ScriptedModel>] = [
   {
     id: MAIN_MODEL,
+    api: SCRIPTED_API,
     contextWindow: 200_000,
     maxTokens: 8000,
     reasoning: true,
@@ -127,6 +130,7 @@ const DEFAULT_MODELS: readonly [Required<ScriptedModel>, Required<ScriptedModel>
   },
   {
     id: SUMMARY_MODEL,
+    api: SCRIPTED_API,
     contextWindow: 100_000,
     maxTokens: 4000,
     reasoning: false,
@@ -211,7 +215,7 @@ export function scriptedProvider(
   return {
     baseUrl: "http://127.0.0.1:9",
     apiKey: "scripted-key",
-    api: SCRIPTED_API,
+    api: models[0]?.api ?? SCRIPTED_API,
     streamSimple,
     models: models.map((model) => ({ ...model, name: model.id })),
   };
