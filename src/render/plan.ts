@@ -127,7 +127,7 @@ class StubbedResults implements Replacements {
         .filter(({ active }) => active === false)
         .flatMap((chain) => chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds),
     );
-    const isSpilled = calls.get(key)?.record.spillPath !== undefined || duplicates.get(key)?.eager === true;
+    const isSpilled = calls.get(key)?.isSpilled === true || duplicates.get(key)?.eager === true;
     return this.putBack.has(key) && !isSpilled;
   }
 
@@ -193,7 +193,7 @@ function argumentOptions(
   const ref = call ? call.shortId : duplicate?.shortId;
   if (ref === undefined) return undefined;
   const isError = (call ?? duplicate?.original)?.record.isError === true;
-  const isEager = call?.record.spillPath !== undefined || duplicate?.eager === true;
+  const isEager = call?.isSpilled === true || duplicate?.eager === true;
   if (!isError && isEager && !purged.has(key)) return undefined;
   if (!isError) return condenseArgs.enabled ? { ref, minStringChars: condenseArgs.minStringChars } : undefined;
   const isDue = purgeErrors.enabled && purged.has(key);

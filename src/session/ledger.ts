@@ -12,7 +12,6 @@ import type {
   ResultChoice,
   SummaryEntryData,
   SummaryToolCallRef,
-  ToolCallRecord,
 } from "../types.js";
 import { type CallSummary, summaryReader } from "./batch-summaries.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
@@ -147,7 +146,7 @@ export class BranchLedger implements CommittedState {
     const { toolCalls } = own.data;
     if (!toolCalls.every(isSpilled)) this.stage(own);
     if (!toolCalls.some(isSpilled)) return false;
-    for (const call of callsOf(own).calls) if (isSpilled(call.record)) this.commitCall(call);
+    for (const call of callsOf(own).calls) if (call.isSpilled) this.commitCall(call);
     return true;
   }
 
@@ -187,7 +186,7 @@ export class BranchLedger implements CommittedState {
   private commitEntry(own: OwnEntry): void {
     switch (own.kind) {
       case "index":
-        for (const call of callsOf(own).calls) if (!isSpilled(call.record)) this.commitCall(call);
+        for (const call of callsOf(own).calls) if (!call.isSpilled) this.commitCall(call);
         break;
       case "alias":
         this.commitDuplicate(own.data);
@@ -237,9 +236,9 @@ export class BranchLedger implements CommittedState {
   private commitCall(given: IndexedCall): void {
     const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
     if (!shortId || this.calls.has(given.occurrenceKey)) return;
-    const call = shortId === given.shortId ? given : { ...given, shortId };
+    const call = shortId === given.shortId ? given : given.named(shortId);
     this.calls.set(call.occurrenceKey, call);
-    if (call.occurrenceKey === call.record.toolCallId) this.bareIds.add(call.occurrenceKey);
+    if (call.occurrenceKey === call.toolCallId) this.bareIds.add(call.occurrenceKey);
     this.noteResult(call.occurrenceKey);
     if (this.byHash) addByHash(this.byHash, call);
   }
@@ -275,12 +274,12 @@ export class BranchLedger implements CommittedState {
   }
 }
 
-function isSpilled(record: ToolCallRecord): boolean {
+function isSpilled(record: { spillPath?: string }): boolean {
   return record.spillPath !== undefined;
 }
 
 function addByHash(calls: Map<string, IndexedCall>, call: IndexedCall): void {
-  const hash = call.record.contentHash;
+  const hash = call.contentHash;
   if (hash !== undefined && !calls.has(hash)) calls.set(hash, call);
 }
 
@@ -288,7 +287,5 @@ function addByHash(calls: Map<string, IndexedCall>, call: IndexedCall): void {
 function keysOf(own: OwnEntry): string[] {
   if (own.kind === "alias") return [occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp)];
   if (own.kind !== "index") return [];
-  return own.data.toolCalls
-    .filter((record) => !isSpilled(record))
-    .map((record) => occurrenceKey(record.toolCallId, record.resultTimestamp));
+  return callsOf(own).calls.flatMap((call) => (call.isSpilled ? [] : [call.occurrenceKey]));
 }
