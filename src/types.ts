@@ -62,7 +62,7 @@ export interface ToolCallRecord {
   spillLines?: number;
   /** Bytes of its longest line; absent in records of earlier releases. */
   spillLongestLine?: number;
-  /** Of a call that changes files: what it changed, and characters of its long arguments. */
+  /** What the call changed in files, "" for nothing, and characters of its long arguments; absent where it is not known. */
   change?: string;
   changeChars?: number;
   /** Head of a spilled text, at most `spillPreviewBytes` bytes; part of the stub. */

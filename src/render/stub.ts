@@ -98,7 +98,7 @@ export function isWorthwhile(stubChars: number, originalChars: number): boolean 
 
 /** The call has changed files. */
 export function isChange({ args, change }: Pick<ToolCallRecord, "args" | "change">): boolean {
-  return change !== undefined || changesFiles(args);
+  return change === undefined ? changesFiles(args) : change !== "";
 }
 
 /** Of a change its own size: the length of the reply says nothing of it. */

@@ -15,6 +15,7 @@ export interface IndexedCall extends Awaiting {
   readonly stored: ToolCallRecord | HeldRecord;
   /** Its text stands in a blob. */
   readonly isSpilled: boolean;
+  readonly isError: boolean;
   /** The same call by another ref. */
   named(shortId: string): IndexedCall;
 }
@@ -72,10 +73,20 @@ class StoredCall implements IndexedCall {
     return this.stored.spillPath !== undefined;
   }
 
+  get isError(): boolean {
+    if (!isHeld(this.stored)) return this.stored.isError;
+    this.find();
+    return this.found?.message.isError === true;
+  }
+
   get record(): ToolCallRecord {
     if (!isHeld(this.stored)) return this.stored;
+    this.find();
+    return wholeRecord(this.stored, this.ref, this.found);
+  }
+
+  private find(): void {
     if (this.found === undefined) this.findMessage?.(this);
-    return wholeRecord(this.stored, { shortId: "", ...this.ref }, this.found);
   }
 
   named(shortId: string): IndexedCall {

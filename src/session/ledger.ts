@@ -42,12 +42,35 @@ export interface Change {
   timestamp: number;
 }
 
+/** Changes in their order. Sessions have thousands, so that they are kept as numbers. */
+export class Journal {
+  private readonly times: number[] = [];
+  /** Places of the chains among them, ascending. */
+  private readonly chains: number[] = [];
+
+  get length(): number {
+    return this.times.length;
+  }
+
+  add({ kind, timestamp }: Change): void {
+    if (kind === "chain") this.chains.push(this.times.length);
+    this.times.push(timestamp);
+  }
+
+  slice(from: number, to: number): Change[] {
+    const chains = new Set(this.chains.slice(this.chains.findLastIndex((place) => place < from) + 1));
+    return this.times.slice(from, to).map((timestamp, i) => {
+      return { kind: chains.has(from + i) ? "chain" : "result", timestamp };
+    });
+  }
+}
+
 /** What the entries up to the last frontier say about a branch. */
 export interface CommittedState {
   /** Ids of records from before occurrence keys. */
   bareIds: ReadonlySet<string>;
   /** Every change so far, in order; it only grows. */
-  journal: readonly Change[];
+  journal: Pick<Journal, "length" | "slice">;
   calls: ReadonlyMap<string, IndexedCall>;
   duplicates: ReadonlyMap<string, DuplicateCall>;
   summaries: ReadonlyMap<string, CallSummary>;
@@ -84,7 +107,7 @@ export class BranchLedger implements CommittedState {
   /** Results that were condensed only since the person dropped them. */
   private readonly forced = new Set<string>();
   readonly bareIds = new Set<string>();
-  readonly journal: Change[] = [];
+  readonly journal = new Journal();
   frontier: FrontierEntryData | undefined;
   /** Entries that wait for their frontier. */
   private staged: OwnEntry[] = [];
@@ -205,7 +228,7 @@ export class BranchLedger implements CommittedState {
 
   private commitChain(chain: ChainCompressionEntry): void {
     this.chains.set(chain.blockId, chain);
-    this.journal.push({ kind: "chain", timestamp: chain.startUserTimestamp });
+    this.journal.add({ kind: "chain", timestamp: chain.startUserTimestamp });
   }
 
   /** A result that only a drop has condensed is as if it had not been, once the drop is taken back. */
@@ -226,7 +249,7 @@ export class BranchLedger implements CommittedState {
 
   private noteResult(key: string): void {
     const timestamp = Number(key.slice(key.lastIndexOf("@") + 1));
-    this.journal.push({ kind: "result", timestamp: Number.isNaN(timestamp) ? Number.NEGATIVE_INFINITY : timestamp });
+    this.journal.add({ kind: "result", timestamp: Number.isNaN(timestamp) ? Number.NEGATIVE_INFINITY : timestamp });
   }
 
   /**
