@@ -16,6 +16,8 @@ export interface IndexedCall extends Awaiting {
   /** Its text stands in a blob. */
   readonly isSpilled: boolean;
   readonly isError: boolean;
+  /** The calls of a branch that it is one of. */
+  branch: object | undefined;
   /** The same call by another ref. */
   named(shortId: string): IndexedCall;
 }
@@ -50,6 +52,7 @@ export function callOfRecord(record: ToolCallRecord, shortId: string): IndexedCa
 
 class StoredCall implements IndexedCall {
   found: HeldResult | null | undefined;
+  branch: object | undefined;
 
   constructor(
     public occurrenceKey: string,
@@ -128,5 +131,6 @@ function isParallel(toolCalls: IndexEntryData["toolCalls"], refs: readonly Summa
 }
 
 function keyOf({ toolCallId, resultTimestamp }: SummaryToolCallRef | ToolCallRecord): string {
-  return occurrenceKey(toolCallId, resultTimestamp);
+  // Joined, since a concatenation would stay in memory beside its text for as long as the key does.
+  return resultTimestamp === undefined ? occurrenceKey(toolCallId, undefined) : [toolCallId, resultTimestamp].join("@");
 }

@@ -92,7 +92,7 @@ describe("a frontier", () => {
     const { ledger, changed } = ledgerOf([summary([["t1", "c1@2", "part"]], ["c1@2"]), index(C1), frontier()]);
     expect(changed.at(-1)).toBe(true);
     expect(ledger.hasUncommitted()).toBe(false);
-    expect([...ledger.calls]).toEqual([["c1@2", indexed(C1)]]);
+    expect([...ledger.calls.values()]).toEqual([indexed(C1)]);
     expect([...ledger.summaries]).toMatchObject([["c1@2", { text: "part" }]]);
     expect(ledger.findByHash("hash")).toEqual(indexed(C1));
   });

@@ -14,6 +14,7 @@ import type {
   SummaryToolCallRef,
 } from "../types.js";
 import { type CallSummary, summaryReader } from "./batch-summaries.js";
+import { BranchCalls } from "./branch-calls.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall } from "./index-calls.js";
 import { splitLegacySummary } from "./legacy.js";
@@ -71,7 +72,10 @@ export interface CommittedState {
   bareIds: ReadonlySet<string>;
   /** Every change so far, in order; it only grows. */
   journal: Pick<Journal, "length" | "slice">;
-  calls: ReadonlyMap<string, IndexedCall>;
+  calls: Pick<ReadonlyMap<string, IndexedCall>, "get" | "has" | "size"> & {
+    keys(): Iterable<string>;
+    values(): Iterable<IndexedCall>;
+  };
   duplicates: ReadonlyMap<string, DuplicateCall>;
   summaries: ReadonlyMap<string, CallSummary>;
   legacySummaries: readonly LegacySummary[];
@@ -95,7 +99,7 @@ export interface CallLookup {
 
 /** The fold of one branch. */
 export class BranchLedger implements CommittedState {
-  readonly calls = new Map<string, IndexedCall>();
+  readonly calls: BranchCalls;
   readonly duplicates = new Map<string, DuplicateCall>();
   readonly summaries = new Map<string, CallSummary>();
   readonly legacySummaries: LegacySummary[] = [];
@@ -116,7 +120,9 @@ export class BranchLedger implements CommittedState {
   /** First calls by content hash; made when a flush first asks for one. */
   private byHash: Map<string, IndexedCall> | undefined;
 
-  constructor(private readonly lookup: CallLookup) {}
+  constructor(private readonly lookup: CallLookup) {
+    this.calls = new BranchCalls((key) => lookup.originalOf(key));
+  }
 
   /** Takes in the next entry of the branch. True where that changed what is committed. */
   fold(own: OwnEntry): boolean {
@@ -260,7 +266,7 @@ export class BranchLedger implements CommittedState {
     const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
     if (!shortId || this.calls.has(given.occurrenceKey)) return;
     const call = shortId === given.shortId ? given : given.named(shortId);
-    this.calls.set(call.occurrenceKey, call);
+    this.calls.add(call);
     if (call.occurrenceKey === call.toolCallId) this.bareIds.add(call.occurrenceKey);
     this.noteResult(call.occurrenceKey);
     if (this.byHash) addByHash(this.byHash, call);
