@@ -6,6 +6,8 @@ const MAX_COUNTED = 999_999;
 /** Numbers that may be left out before a name is far above those before it. */
 const MAX_GAP = 1_000;
 
+const NUMBERED = /^[a-z][1-9]\d{0,8}$/;
+
 /** Names of one kind (`t12`, `b3`) and what they name. */
 export class RefBook {
   /** What each number names; a ref that names one thing, as nearly all do, has it without a list around it. */
@@ -22,23 +24,29 @@ export class RefBook {
   add(ref: string, key: string): void {
     const number = Number(ref.slice(1));
     if (number <= MAX_COUNTED) this.highest = Math.max(this.highest, number);
-    const keys = this.keysOf(ref);
-    if (keys.length === 0) this.set(ref, key);
-    else if (!keys.includes(key)) this.set(ref, [...keys, key]);
+    const known = this.get(ref);
+    if (known === undefined) this.set(ref, key);
+    else if (!this.keysOf(ref).includes(key)) this.set(ref, [...this.keysOf(ref), key]);
   }
 
   private set(ref: string, keys: string | string[]): void {
-    const number = Number(ref.slice(1));
-    if (this.nameOf(number) !== ref || number > this.numbered.length + MAX_GAP) this.others.set(ref, keys);
+    const place = this.placeOf(ref);
+    if (place === undefined || place > this.numbered.length + MAX_GAP) this.others.set(ref, keys);
     else {
-      while (this.numbered.length < number) this.numbered.push(undefined);
-      this.numbered[number] = keys;
+      while (this.numbered.length < place) this.numbered.push(undefined);
+      this.numbered[place] = keys;
     }
   }
 
   private get(ref: string): string | string[] | undefined {
-    const number = Number(ref.slice(1));
-    return this.others.get(ref) ?? (this.nameOf(number) === ref ? this.numbered[number] : undefined);
+    const other = this.others.size > 0 ? this.others.get(ref) : undefined;
+    const place = this.placeOf(ref);
+    return other ?? (place === undefined ? undefined : this.numbered[place]);
+  }
+
+  /** Place of the ref in the list of numbers; another letter or a zero in front makes it another name. */
+  private placeOf(ref: string): number | undefined {
+    return ref[0] === this.letter && NUMBERED.test(ref) ? Number(ref.slice(1)) : undefined;
   }
 
   private nameOf(number: number): string {
