@@ -71,7 +71,7 @@ function addBatch(indexer: ToolCallIndexer, batch: IndexableBatch, append: Appen
 
 /** A session file with an index that follows it live, entry by entry. */
 class LiveIndex {
-  readonly indexer = new ToolCallIndexer();
+  readonly indexer = new ToolCallIndexer({ all: () => this.tree.getEntries(), branch: () => this.tree.branch() });
 
   constructor(readonly tree = new EntryTree()) {
     this.indexer.reconstructFromSession(tree.getEntries(), tree.branch());
@@ -227,7 +227,8 @@ describe("addBatches", () => {
 
   test("a text that has been written to a blob, or stands in a message of the branch, is not stored again", () => {
     const { indexer, tree } = new LiveIndex();
-    const { call } = member("c2", 3);
+    const held = member("c2", 3);
+    const { call } = held;
     const source = { toolCallId: "c2", toolName: "read", isError: false, timestamp: 3 };
     tree.appendMessage({ role: "toolResult", ...source, content: [{ type: "text", text: call.resultText }] });
     indexer.reconstructFromSession(tree.getEntries(), tree.branch());
@@ -239,9 +240,10 @@ describe("addBatches", () => {
       {
         toolCalls: [
           { resultText: "", resultChars: "output of c1".length, ...spill },
-          { resultText: "", resultChars: "output of c2".length },
+          { contentHash: held.contentHash },
           { resultText: "output of c4" },
         ],
+        refs: [{ shortId: "t1" }, { shortId: "t2", toolCallId: "c2", resultTimestamp: 3 }, { shortId: "t3" }],
         backfilled: true,
       },
     ]);

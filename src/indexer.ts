@@ -10,7 +10,6 @@ import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
-import { changeOf, shortArguments } from "./session/lean-records.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
 import { hashOfResult, resultsByKey } from "./session/originals.js";
 import { occurrenceKey } from "./transcript/messages.js";
@@ -28,6 +27,7 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type DedupAliasEntryData,
   type FrontierEntryData,
+  type HeldRecord,
   type IndexEntryData,
   REFUSED_ENTRY,
   type ResultChoice,
@@ -65,17 +65,30 @@ export interface IndexableBatch {
   summary?: { content: BatchSummaryText; model: string; usage?: SummaryUsage };
 }
 
+/** Entries of the session, asked for when the text of a result is: every one of the file, and those of the current branch. */
+export interface SessionEntries {
+  all(): readonly SessionEntry[];
+  branch(): readonly SessionEntry[];
+}
+
+/** Without a session to look them up in, records hold all that they say. */
+const NO_ENTRIES: SessionEntries = { all: () => [], branch: () => [] };
+
 /** Index of the tool calls that have been dealt with. */
 export class ToolCallIndexer {
-  private file = new FileLedger();
-  private ledger = new BranchLedger(this.file);
+  private file: FileLedger;
+  private ledger: BranchLedger;
   /** Highest numbers given away since the file was read, whether or not an entry has come of it. */
   private readonly given = { ref: 0, block: 0 };
   private readonly givenRefs = new Map<string, string>();
   private epochNumber = 0;
-  /** Entries of the current branch, and the results among them by key, made when a batch is added. */
-  private branch: SessionEntry[] = [];
+  /** Results of the current branch by key, made when a batch is added. */
   private results: ReadonlyMap<string, ToolResultMessage> | undefined;
+
+  constructor(private readonly entries: SessionEntries = NO_ENTRIES) {
+    this.file = new FileLedger(entries.all);
+    this.ledger = new BranchLedger(this.file);
+  }
 
   /**
    * Starts over from a session's entries.
@@ -84,11 +97,11 @@ export class ToolCallIndexer {
    * @returns the own entries of the file, for whatever else starts from them
    */
   reconstructFromSession(all: readonly SessionEntry[], branch: readonly SessionEntry[]): readonly OwnEntry[] {
-    this.file = new FileLedger();
+    this.file = new FileLedger(this.entries.all);
     Object.assign(this.given, { ref: 0, block: 0 });
     this.givenRefs.clear();
     const { own, onBranch } = readEntries(all, branch);
-    this.follow([...branch]);
+    this.results = undefined;
     this.file.learn(own);
     this.foldBranch(onBranch);
     return own;
@@ -97,15 +110,10 @@ export class ToolCallIndexer {
   /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
   resetBranch(branch: readonly SessionEntry[]): void {
     const own = readOwnEntries(branch);
-    this.follow([...branch]);
+    this.results = undefined;
     // The path may hold entries that nobody has seen yet: those of a flush that broke off before the move.
     this.file.learn(own);
     this.foldBranch(own);
-  }
-
-  private follow(branch: SessionEntry[]): void {
-    this.branch = branch;
-    this.results = undefined;
   }
 
   /**
@@ -113,7 +121,7 @@ export class ToolCallIndexer {
    * marked as not to be condensed is carried all the same: chains show it.
    */
   private isHeld({ call, contentHash }: BatchMember): boolean {
-    this.results ??= resultsByKey(this.branch);
+    this.results ??= resultsByKey(this.entries.branch());
     const message = this.results.get(call.occurrenceKey);
     if (!message || taggedText(call.resultText) !== "") return false;
     return message.content === call.content || hashOfResult(message) === contentHash;
@@ -127,7 +135,6 @@ export class ToolCallIndexer {
 
   /** Takes in an entry that has just been appended to the current branch. */
   fold(entry: SessionEntry): void {
-    this.branch.push(entry);
     if (entry.type === "message") this.results = undefined;
     const own = readOwnEntry(entry);
     if (!own) return;
@@ -263,7 +270,7 @@ export class ToolCallIndexer {
   /** The occurrence, or what it repeats, was written to a blob before any flush. */
   isSpilled(key: string): boolean {
     const { calls, duplicates } = this.ledger;
-    return calls.get(key)?.record.spillPath !== undefined || duplicates.get(key)?.eager === true;
+    return calls.get(key)?.isSpilled === true || duplicates.get(key)?.eager === true;
   }
 
   /** Some output of this file, whichever branch it stands on, was written to a blob. */
@@ -438,28 +445,28 @@ function indexEntry(
   };
 }
 
-/** @param isHeld the session's own message has text and arguments */
+/** @param isHeld the session's own message has what the record need not hold */
 function recordOf(
   { call, outcome, contentHash, spill }: BatchMember,
   { turnIndex, timestamp }: Pick<IndexableBatch, "turnIndex" | "timestamp">,
   isHeld: boolean,
-): ToolCallRecord {
+): ToolCallRecord | HeldRecord {
   const { toolCallId, toolName, args, resultText, isError, resultTimestamp, resultImages } = call;
-  const isShort = isHeld || spill !== undefined;
+  const said = outcome === (isError ? "error" : "ok") ? {} : { outcome };
+  if (isHeld) return { contentHash, ...said, ...spill };
   return {
     toolCallId,
     toolName,
-    args: isHeld ? shortArguments(toolName, args) : args,
-    ...(isHeld ? changeOf(call) : {}),
-    resultText: isShort ? "" : resultText,
+    args,
+    resultText: spill ? "" : resultText,
     isError,
     turnIndex,
     timestamp,
     resultTimestamp,
     ...(resultImages > 0 ? { resultImages } : {}),
-    ...(isShort ? { resultChars: resultText.length } : {}),
+    ...(spill ? { resultChars: resultText.length } : {}),
     ...spill,
-    ...(outcome === (isError ? "error" : "ok") ? {} : { outcome }),
+    ...said,
     contentHash,
   };
 }

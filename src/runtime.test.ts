@@ -384,7 +384,7 @@ describe("a summary that is under way", () => {
     expect(await flushed).toMatchObject({ condensed: 1 });
     const indexed = session.tree.branch().flatMap((entry) => {
       const own = entry.type === "custom" && entry.customType === CUSTOM_TYPE_INDEX;
-      return own ? (entry.data as IndexEntryData).toolCalls.map((record) => record.toolCallId) : [];
+      return own ? (entry.data as IndexEntryData).refs.map((ref) => ref.toolCallId) : [];
     });
     expect(indexed).toEqual(["c1"]);
     expect(await resultsSent(session)).toEqual(["[t1 condensed:"]);

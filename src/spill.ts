@@ -7,7 +7,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { contentHash } from "./capture/duplicates.js";
+import { contentHash, shortHash } from "./capture/duplicates.js";
 import type { ToolCallRecord } from "./types.js";
 
 /** The file system calls that are made; tests put failing ones in their place. */
@@ -187,7 +187,7 @@ export function isAsWritten(
   const { toolName, isError, contentHash: hash, spillBytes } = record;
   if (spillBytes !== undefined && Buffer.byteLength(text) !== spillBytes) return false;
   if (hash === undefined) return true;
-  return contentHash({ toolName, isError, content: [{ type: "text", text }] }) === hash ? true : undefined;
+  return contentHash({ toolName, isError, content: [{ type: "text", text }] }) === shortHash(hash) ? true : undefined;
 }
 
 /** A regular file with the name of a blob, in a real folder with the name of a blob folder. */

@@ -34,7 +34,6 @@ export type ResultContent = (TextContent | ImageContent)[];
 export interface ToolCallRecord {
   toolCallId: string;
   toolName: string;
-  /** Arguments of the call; long strings keep their beginning alone where the session's own message holds them. */
   args: Record<string, unknown>;
   /**
    * The text blocks of the result, joined as `extractToolResultText` does. Empty for a spilled record, and where the
@@ -44,7 +43,7 @@ export interface ToolCallRecord {
   isError: boolean;
   /** Position of the assistant turn in the context it was captured from; for people who read the file. */
   turnIndex: number;
-  /** Timestamp of the assistant message that made the call, ms since the epoch. */
+  /** Timestamp of the assistant message that made the call, or of a held result itself; ms since the epoch. */
   timestamp: number;
   /** Timestamp of the tool result message, ms since the epoch. */
   resultTimestamp?: number;
@@ -54,7 +53,7 @@ export interface ToolCallRecord {
   resultImages?: number;
   /** What came of the call in a few words ("ok", "exit code 1", "12 matches"); part of the stub. */
   outcome?: string;
-  /** SHA-256 (hex) over tool name, error flag, text and image bytes of the whole result; the key of deduplication. */
+  /** As `contentHash` gives it; the key of deduplication. Releases up to 1.0.0 wrote the whole hash in hexadecimal. */
   contentHash?: string;
   /** Absolute path of the sidecar blob that holds the text of a spilled result. */
   spillPath?: string;
@@ -63,12 +62,21 @@ export interface ToolCallRecord {
   spillLines?: number;
   /** Bytes of its longest line; absent in records of earlier releases. */
   spillLongestLine?: number;
-  /** Of a call that changes files, where `args` are shortened: what it changed, and characters of its long arguments. */
+  /** What the call changed in files, "" for nothing, and characters of its long arguments; absent where it is not known. */
   change?: string;
   changeChars?: number;
   /** Head of a spilled text, at most `spillPreviewBytes` bytes; part of the stub. */
   resultPreview?: string;
 }
+
+/**
+ * What an index entry holds of a result that stands in a message of the session: the one that the ref at the same place of
+ * the entry names. What else a record says is read there.
+ */
+export type HeldRecord = Pick<
+  ToolCallRecord,
+  "outcome" | "spillPath" | "spillBytes" | "spillLines" | "spillLongestLine" | "resultPreview"
+> & { contentHash: string };
 
 /** Ties a short ref (`t12`) to the occurrence that it names. */
 export interface SummaryToolCallRef {
@@ -79,7 +87,8 @@ export interface SummaryToolCallRef {
 
 /** Data of a `context-prune-index` entry. */
 export interface IndexEntryData {
-  toolCalls: ToolCallRecord[];
+  toolCalls: (ToolCallRecord | HeldRecord)[];
+  /** As many as there are calls, in their order, where one of these is a `HeldRecord`. */
   refs: SummaryToolCallRef[];
   /** The records were indexed after the fact, without a summary of their own. */
   backfilled?: true;

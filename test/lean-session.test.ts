@@ -115,12 +115,8 @@ describe("a record", () => {
     const session = await condensed(MESSAGES);
     expect(records(session)).toHaveLength(4);
     for (const record of records(session)) {
-      expect(record).toMatchObject({
-        resultText: "",
-        resultChars: expect.any(Number),
-        contentHash: expect.any(String),
-      });
-      expect(JSON.stringify(record).length).toBeLessThan(400);
+      expect(record).toMatchObject({ contentHash: expect.stringMatching(/^[\w-]{22}$/) });
+      expect(JSON.stringify(record).length).toBeLessThan(100);
     }
   });
 
@@ -164,7 +160,7 @@ describe("a record", () => {
   test("carries the text where the file has not got the message", async () => {
     const session = new SimulatedSession(agentDirWith(SETTINGS));
     await session.pruner.renderRequest(session.host, [...run(100), { role: "user", content: "next", timestamp: 200 }]);
-    const [written, read] = records(session);
+    const [written, read] = records(session).filter((record) => "toolName" in record);
     expect(read?.resultText).toBe("100: a line of output\n".repeat(300));
     expect(written?.args).toEqual({ path: "src/file100.ts", content: "100: a line of output\n".repeat(300) });
   });
@@ -172,7 +168,7 @@ describe("a record", () => {
   test("carries what a tool marked to be kept", async () => {
     const text = `${"filler\n".repeat(200)}<protect>4711</protect>`;
     const session = await condensed(run(100, text));
-    expect(records(session).map((record) => record.resultText === text)).toEqual([false, true]);
+    expect(records(session).map((record) => "toolName" in record && record.resultText === text)).toEqual([false, true]);
   });
 });
 

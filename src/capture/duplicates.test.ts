@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
 import type { ResultContent } from "../types.js";
-import { contentHash } from "./duplicates.js";
+import { contentHash, shortHash } from "./duplicates.js";
 
 const text = (value: string): ResultContent[number] => ({ type: "text", text: value });
 const image = (data: string, mimeType = "image/png"): ResultContent[number] => ({ type: "image", data, mimeType });
@@ -10,9 +11,17 @@ function hash(content: ResultContent, { toolName = "read", isError = false } = {
 }
 
 describe("contentHash", () => {
-  test("is the same for the same result, and hexadecimal SHA-256", () => {
+  test("is the same for the same result, and short", () => {
     expect(hash([text("abc"), image("AAAA")])).toBe(hash([text("abc"), image("AAAA")]));
-    expect(hash([text("abc")])).toMatch(/^[0-9a-f]{64}$/);
+    expect(hash([text("abc")])).toMatch(/^[\w-]{22}$/);
+  });
+
+  test("is what the whole hash of earlier releases says", () => {
+    const whole = createHash("sha256");
+    for (const part of ["tool:4:", "read", "error:5:", "false", "text:3:", "abc"])
+      whole.update(part, part.includes(":") ? "utf8" : "utf16le");
+    expect(shortHash(whole.digest("hex"))).toBe(hash([text("abc")]));
+    expect(shortHash(hash([text("abc")]))).toBe(hash([text("abc")]));
   });
 
   test.each<[string, string, string]>([

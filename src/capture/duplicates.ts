@@ -3,7 +3,10 @@ import { createHash } from "node:crypto";
 import { isImage, isText } from "../transcript/messages.js";
 import type { CapturedToolCall } from "../types.js";
 
-/** SHA-256 (hex) over everything that makes two results interchangeable for a reader. */
+/** Characters of a hash: 132 bits, which no two results of a session have in common. */
+const HASH_CHARS = 22;
+
+/** The first bits of the SHA-256 (base64url) over everything that makes two results interchangeable for a reader. */
 export function contentHash(call: Pick<CapturedToolCall, "toolName" | "isError" | "content">): string {
   const hash = createHash("sha256");
   // Lengths keep two different sequences of blocks from running together into one.
@@ -14,5 +17,11 @@ export function contentHash(call: Pick<CapturedToolCall, "toolName" | "isError" 
     if (isText(block)) add("text", block.text);
     else if (isImage(block)) add(block.mimeType, block.data);
   }
-  return hash.digest("hex");
+  return hash.digest("base64url").slice(0, HASH_CHARS);
+}
+
+/** A stored hash as `contentHash` gives it: releases up to 1.0.0 wrote the whole of it in hexadecimal. */
+export function shortHash(stored: string): string {
+  const isHex = /^[0-9a-f]{64}$/.test(stored);
+  return isHex ? Buffer.from(stored, "hex").toString("base64url").slice(0, HASH_CHARS) : stored;
 }

@@ -74,7 +74,7 @@ export type SessionView = Readonly<
 /** One session. A new one is made for each session, so that nothing is carried over. */
 export class SessionState {
   readonly branch = new BranchView();
-  readonly indexer = new ToolCallIndexer();
+  readonly indexer = new ToolCallIndexer({ all: () => this.reader.getEntries(), branch: () => this.branch.entries });
   readonly stats = new SummarizerStats();
   readonly diagnostics = new Diagnostics();
   /** Counts moves of the leaf to another path. */

@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
 import type { SessionView } from "../engine/session-state.js";
+import { isGone } from "../session/lean-records.js";
 import { findOriginals, type OriginalResult, originalOfRecord } from "../session/originals.js";
 import { isAsWritten, readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
@@ -160,7 +161,7 @@ function bodyOf(
   }
   if (file !== undefined && verdict === undefined) return { text: file, images, note: UNCHECKED };
   const copy = found === "changed" ? "has been changed since it was condensed" : "is gone from the session file";
-  if (record.resultPreview === undefined && !record.resultChars) return { text: "", images };
+  if (record.resultPreview === undefined && !record.resultChars && !isGone(record)) return { text: "", images };
   if (record.resultPreview === undefined)
     return { text: "", images, note: `this output cannot be given: the message that held it ${copy}` };
   const note = `only this preview is left: the file with the full output is gone, and the message that held it ${copy}`;

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { callOfRecord } from "../session/index-calls.js";
 import type { ChainCompressionEntry, ToolCallRecord } from "../types.js";
 import { FULL_BODIES, renderChains } from "./chains.js";
 
@@ -22,8 +23,8 @@ test("the lines of an old chain keep the end of a path and the outcome", () => {
   ];
   const calls = new Map(
     records.map((record, i) => {
-      const occurrenceKey = `${record.toolCallId}@2`;
-      return [occurrenceKey, { occurrenceKey, shortId: `t${i + 1}`, record }] as const;
+      const call = callOfRecord(record, `t${i + 1}`);
+      return [call.occurrenceKey, call] as const;
     }),
   );
   const keys = [...calls.keys()];

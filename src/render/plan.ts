@@ -102,8 +102,7 @@ class StubbedResults implements Replacements {
     const { calls, duplicates, pointers, choices } = this.state;
     if (!calls.has(key) && !duplicates.has(key) && !pointers.has(key)) return undefined;
     if (this.staysRaw(key)) return undefined;
-    const { text, raw, eager } = this.textFor(key);
-    const savedArguments = this.savedArguments(key);
+    const { text, raw, eager, savedArguments } = this.textFor(key);
     const isWanted = choices.get(key) === "drop";
     const replacement =
       text !== undefined && (isWanted || isWorthwhile(text.length, raw + savedArguments * 0.25))
@@ -127,14 +126,13 @@ class StubbedResults implements Replacements {
         .filter(({ active }) => active === false)
         .flatMap((chain) => chain.droppedOccurrenceKeys ?? chain.droppedToolCallIds),
     );
-    const isSpilled = calls.get(key)?.record.spillPath !== undefined || duplicates.get(key)?.eager === true;
+    const isSpilled = calls.get(key)?.isSpilled === true || duplicates.get(key)?.eager === true;
     return this.putBack.has(key) && !isSpilled;
   }
 
   /** Of a call that changes files: its reply says nothing of the change, and its arguments will no longer. */
-  private savedArguments(key: string): number {
-    const { record } = this.state.calls.get(key) ?? {};
-    if (!record || record.isError || record.resultTimestamp === undefined || !isChange(record)) return 0;
+  private savedArguments(key: string, record: ToolCallRecord): number {
+    if (record.isError || record.resultTimestamp === undefined || !isChange(record)) return 0;
     const options = argumentOptions(key, this.state, this.options);
     if (!options) return 0;
     return record.changeChars ?? argumentSavings(record.args, options.minStringChars);
@@ -158,27 +156,36 @@ class StubbedResults implements Replacements {
   }
 
   /** A pointer has been judged against its result when it was written, so it counts as worthwhile. */
-  private textFor(key: string): { text: string | undefined; raw: number; eager: boolean } {
+  private textFor(key: string): { text: string | undefined; raw: number; eager: boolean; savedArguments: number } {
     const { calls, duplicates, summaries, pointers } = this.state;
     const pointer = pointers.get(key);
-    if (pointer) return { text: pointer.text, raw: Number.POSITIVE_INFINITY, eager: false };
+    if (pointer) {
+      const changed = calls.get(key)?.record;
+      const savedArguments = changed ? this.savedArguments(key, changed) : 0;
+      return { text: pointer.text, raw: Number.POSITIVE_INFINITY, eager: false, savedArguments };
+    }
     const call = calls.get(key);
     if (call) {
-      const { record } = call;
+      const { record, shortId } = call;
       const eager = record.spillPath !== undefined;
+      const savedArguments = this.savedArguments(key, record);
       const raw = eager ? recordChars({ ...record, resultImages: 0 }) : recordChars(record);
-      const isSmall = raw + this.savedArguments(key) < MIN_RESULT_CHARS;
-      if (!eager && isSmall && this.state.choices.get(key) !== "drop") return { text: undefined, raw, eager };
-      const text = eager ? spillStub(call, this.options.locateBlob(record)) : callStub(call, summaries.get(key));
-      return { text, raw, eager };
+      const isSmall = raw + savedArguments < MIN_RESULT_CHARS;
+      if (!eager && isSmall && this.state.choices.get(key) !== "drop")
+        return { text: undefined, raw, eager, savedArguments };
+      const subject = { shortId, record };
+      const text = eager ? spillStub(subject, this.options.locateBlob(record)) : callStub(subject, summaries.get(key));
+      return { text, raw, eager, savedArguments };
     }
     const duplicate = duplicates.get(key);
-    if (!duplicate) return { text: undefined, raw: 0, eager: false };
-    const { record } = duplicate.original;
+    if (!duplicate) return { text: undefined, raw: 0, eager: false, savedArguments: 0 };
+    const { shortId } = duplicate;
+    const original = { shortId: duplicate.original.shortId, record: duplicate.original.record };
+    const { record } = original;
     const path = record.spillPath === undefined ? undefined : this.options.locateBlob(record);
     const { eager } = duplicate;
     const raw = recordChars(eager ? { ...record, resultImages: 0 } : record);
-    return { text: duplicateStub(duplicate, path), raw, eager };
+    return { text: duplicateStub({ shortId, original }, path), raw, eager, savedArguments: 0 };
   }
 }
 
@@ -192,8 +199,8 @@ function argumentOptions(
   const duplicate = duplicates.get(key);
   const ref = call ? call.shortId : duplicate?.shortId;
   if (ref === undefined) return undefined;
-  const isError = (call ?? duplicate?.original)?.record.isError === true;
-  const isEager = call?.record.spillPath !== undefined || duplicate?.eager === true;
+  const isError = (call ?? duplicate?.original)?.isError === true;
+  const isEager = call?.isSpilled === true || duplicate?.eager === true;
   if (!isError && isEager && !purged.has(key)) return undefined;
   if (!isError) return condenseArgs.enabled ? { ref, minStringChars: condenseArgs.minStringChars } : undefined;
   const isDue = purgeErrors.enabled && purged.has(key);

@@ -4,7 +4,6 @@ import { describeCall } from "../digest/describe.js";
 import { changeSize, changesFiles } from "../digest/edits.js";
 import type { CallSummary } from "../session/batch-summaries.js";
 import type { IndexedCall } from "../session/index-calls.js";
-import type { DuplicateCall } from "../session/ledger.js";
 import { cut, grouped } from "../text/text.js";
 import { IMAGE_CHARS } from "../transcript/messages.js";
 import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
@@ -59,7 +58,10 @@ export function describeRecord(record: StubSubject["record"], maxCall?: number):
  * The mechanical stub of a spilled result: tool, arguments, size, preview, where the whole output is, ref.
  * @param path the blob as it can be read now; a stub never names a file that is not there
  */
-export function spillStub({ shortId, record }: IndexedCall, path: string | undefined): string {
+export function spillStub(
+  { shortId, record }: Pick<IndexedCall, "shortId" | "record">,
+  path: string | undefined,
+): string {
   const size = `${grouped(record.spillBytes ?? 0)} bytes${lines(record.spillLines)}`;
   const header = `[${shortId} condensed: ${describeCall(record.toolName, record.args)}, ${size}, ${outcomeOf(record)}. ${hint(shortId)}]`;
   const preview = record.resultPreview ?? "";
@@ -69,7 +71,7 @@ export function spillStub({ shortId, record }: IndexedCall, path: string | undef
 
 /** `[t12 condensed: identical to t7 (read src/app.ts, 14,203 chars). Full output: context_tree_query t7]` */
 export function duplicateStub(
-  { shortId, original }: Pick<DuplicateCall, "shortId" | "original">,
+  { shortId, original }: { shortId: string | undefined; original: Pick<IndexedCall, "shortId" | "record"> },
   path?: string,
 ): string {
   const { record } = original;
@@ -96,7 +98,7 @@ export function isWorthwhile(stubChars: number, originalChars: number): boolean 
 
 /** The call has changed files. */
 export function isChange({ args, change }: Pick<ToolCallRecord, "args" | "change">): boolean {
-  return change !== undefined || changesFiles(args);
+  return change === undefined ? changesFiles(args) : change !== "";
 }
 
 /** Of a change its own size: the length of the reply says nothing of it. */

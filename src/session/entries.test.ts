@@ -283,10 +283,39 @@ describe(CUSTOM_TYPE_INDEX, () => {
     expect(read(CUSTOM_TYPE_INDEX, wrong)).toEqual({ kind: "invalid", customType: CUSTOM_TYPE_INDEX });
   });
 
+  describe("with records whose rest stands in messages", () => {
+    const HELD = { contentHash: "h", outcome: "12 lines" };
+
+    test("is read as it stands", () => {
+      const data = { toolCalls: [HELD, RECORD], refs: [REF, REF] };
+      expect(read(CUSTOM_TYPE_INDEX, data)).toEqual({ kind: "index", data, rejected: 0 });
+    });
+
+    test("gives those whose refs name them, each with its own, and the others behind them", () => {
+      const last = { ...REF, shortId: "t9" };
+      const given = {
+        toolCalls: [RECORD, HELD, { ...HELD, outcome: 1 }, HELD],
+        refs: [REF, { not: "one" }, REF, last],
+      };
+      const data = { toolCalls: [HELD, RECORD], refs: [last, REF, REF] };
+      expect(read(CUSTOM_TYPE_INDEX, given)).toEqual({ kind: "index", data, rejected: 2 });
+    });
+
+    test("gives none where it cannot be told which ref is whose", () => {
+      const given = { toolCalls: [HELD, RECORD], refs: [REF] };
+      expect(read(CUSTOM_TYPE_INDEX, given)).toMatchObject({ data: { toolCalls: [RECORD] }, rejected: 1 });
+    });
+
+    test.each(["toolCallId", "resultText", "args"])("a record that has lost its %s is not one of them", (field) => {
+      const broken = without({ ...RECORD, contentHash: "h" }, field);
+      expect(read(CUSTOM_TYPE_INDEX, { toolCalls: [broken], refs: [REF] })).toMatchObject({ rejected: 1 });
+    });
+  });
+
   test("keys that mean something to JavaScript are arguments like any other, and change nothing else", () => {
     const args: unknown = JSON.parse('{"__proto__": {"isError": true}, "constructor": "x", "toString": 1}');
     const own = read(CUSTOM_TYPE_INDEX, JSON.parse(JSON.stringify({ toolCalls: [{ ...RECORD, args }], refs: [] })));
-    const [record] = own?.kind === "index" ? own.data.toolCalls : [];
+    const [record] = own?.kind === "index" ? own.data.toolCalls.filter((one) => "toolName" in one) : [];
     expect(Object.keys(record?.args ?? {})).toEqual(["__proto__", "constructor", "toString"]);
     expect(record?.isError).toBe(false);
     expect({}).not.toHaveProperty("isError");

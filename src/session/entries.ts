@@ -20,6 +20,7 @@ import {
   type DedupAliasEntryData,
   type DiagnosticEntryData,
   type FrontierEntryData,
+  type HeldRecord,
   type IndexEntryData,
   type StatsEntryData,
   type SummaryEntryData,
@@ -27,6 +28,7 @@ import {
   type ToolCallRecord,
 } from "../types.js";
 import type { EntryCalls } from "./index-calls.js";
+import { isHeld } from "./lean-records.js";
 
 /** Any object: checking its keys one by one would only say again that they are strings. */
 const Arguments = Type.Unsafe<Record<string, unknown>>(Type.Object({}));
@@ -55,6 +57,18 @@ const RecordType = Type.Object({
   resultPreview: Type.Optional(Type.String()),
 });
 
+const HeldType = Type.Object({
+  contentHash: Type.String(),
+  // Records have it, so that a broken one is not taken for this.
+  toolName: Type.Optional(Type.Never()),
+  outcome: RecordType.properties.outcome,
+  spillPath: RecordType.properties.spillPath,
+  spillBytes: RecordType.properties.spillBytes,
+  spillLines: RecordType.properties.spillLines,
+  spillLongestLine: RecordType.properties.spillLongestLine,
+  resultPreview: RecordType.properties.resultPreview,
+});
+
 const RefType = Type.Object({
   shortId: Ref,
   toolCallId: Type.String(),
@@ -62,12 +76,13 @@ const RefType = Type.Object({
 });
 
 const RecordSchema = Compile(RecordType);
+const HeldSchema = Compile(HeldType);
 const RefSchema = Compile(RefType);
 
 /** An index entry that is valid as a whole, as nearly all are: its data is used as it is. */
 const IndexSchema = Compile(
   Type.Object({
-    toolCalls: Type.Array(RecordType),
+    toolCalls: Type.Array(Type.Union([HeldType, RecordType])),
     refs: Type.Array(RefType),
     backfilled: Type.Optional(Type.Literal(true)),
   }),
@@ -232,12 +247,26 @@ function invalid(customType: string): OwnEntry {
 
 /** An index entry with a bad record in it still gives its good ones. */
 function readIndex(data: unknown): OwnEntry {
-  if (IndexSchema.Check(data)) return { kind: "index", data, rejected: 0, calls: undefined };
+  const isWhole = (entry: IndexEntryData) =>
+    entry.toolCalls.length === entry.refs.length || !entry.toolCalls.some(isHeld);
+  if (IndexSchema.Check(data) && isWhole(data)) return { kind: "index", data, rejected: 0, calls: undefined };
   if (!isRecord(data) || !Array.isArray(data.toolCalls)) return invalid(CUSTOM_TYPE_INDEX);
-  const toolCalls = valid<ToolCallRecord>(RecordSchema, data.toolCalls);
-  const refs = valid<SummaryToolCallRef>(RefSchema, Array.isArray(data.refs) ? data.refs : []);
+  const given: unknown[] = Array.isArray(data.refs) ? data.refs : [];
+  const held = given.length === data.toolCalls.length ? heldPairs(data.toolCalls, given) : [];
+  const toolCalls = [...held.map(([record]) => record), ...valid<ToolCallRecord>(RecordSchema, data.toolCalls)];
+  const named = new Set<unknown>(held.map(([, ref]) => ref));
+  const others = valid<SummaryToolCallRef>(RefSchema, given).filter((ref) => !named.has(ref));
+  const refs = [...held.map(([, ref]) => ref), ...others];
   const entry: IndexEntryData = { toolCalls, refs, ...(data.backfilled === true ? { backfilled: true } : {}) };
   return { kind: "index", data: entry, rejected: data.toolCalls.length - toolCalls.length };
+}
+
+/** The good ones among held records, each with its ref. */
+function heldPairs(toolCalls: readonly unknown[], refs: readonly unknown[]): [HeldRecord, SummaryToolCallRef][] {
+  return toolCalls.flatMap((record, i): [HeldRecord, SummaryToolCallRef][] => {
+    const ref = refs[i];
+    return HeldSchema.Check(record) && RefSchema.Check(ref) ? [[record, ref]] : [];
+  });
 }
 
 /** Earlier releases wrote the summary as a message of the conversation, its refs in `details.toolCallRefs`. */

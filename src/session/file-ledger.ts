@@ -2,6 +2,7 @@
  * What the own entries of a whole file say, whichever branch they stand on: records, repeats, refs and chains. A ref that
  * the model has once read must answer on every branch.
  */
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { occurrenceKey } from "../transcript/messages.js";
 import {
   type ChainCompressionEntry,
@@ -11,7 +12,8 @@ import {
   type SummaryToolCallRef,
 } from "../types.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
-import { callsOf, type IndexedCall, type NamedOccurrence } from "./index-calls.js";
+import { callsOf, type FindMessage, type IndexedCall, type NamedOccurrence } from "./index-calls.js";
+import { findHeld } from "./lean-records.js";
 import type { CallLookup, DuplicateCall } from "./ledger.js";
 import { RefBook } from "./ref-book.js";
 
@@ -30,6 +32,9 @@ export class FileLedger implements CallLookup {
   /** Some record's text stands in a blob. */
   hasBlobs = false;
   private readonly refused = new Set<string>();
+
+  /** @param entries every entry of the file, asked for when a record's message is needed */
+  constructor(private readonly entries: () => readonly SessionEntry[] = () => []) {}
 
   /** Takes in entries in the order of the file; those that are known already change nothing. */
   learn(entries: readonly OwnEntry[]): void {
@@ -99,7 +104,7 @@ export class FileLedger implements CallLookup {
   /** @param covered keys of the summary before the entry, which is that of its batch */
   private learnIndex(own: IndexEntry, covered: readonly string[]): void {
     if (own.rejected > 0) this.invalidTypes.add(CUSTOM_TYPE_INDEX);
-    const { calls, names } = callsOf(own);
+    const { calls, names } = callsOf(own, this.findMessage);
     if (names !== calls) for (const name of names) this.name(name);
     for (const [i, call] of calls.entries()) {
       const key = covered[i];
@@ -107,10 +112,16 @@ export class FileLedger implements CallLookup {
       if (key === call.occurrenceKey) call.occurrenceKey = key;
       const known = this.learnCall(call);
       // A branch that is folded once more shares the calls that the file has.
-      if (known.record === call.record && known.shortId === call.shortId) calls[i] = known;
+      if (known.stored === call.stored && known.shortId === call.shortId) calls[i] = known;
       if (names === calls) this.name(call, known);
     }
   }
+
+  /** The messages of all calls that wait for theirs are looked for at once. */
+  private readonly findMessage: FindMessage = (call) => {
+    const waiting = [...this.calls.values()].filter(({ found }) => found === undefined);
+    findHeld(this.entries(), new Set([...waiting, call]));
+  };
 
   private learnRefs(refs: readonly SummaryToolCallRef[]): void {
     for (const { shortId, toolCallId, resultTimestamp } of refs)
@@ -122,10 +133,10 @@ export class FileLedger implements CallLookup {
     const { occurrenceKey: key } = call;
     const known = this.calls.get(key);
     if (known) return known;
-    if (call.record.spillPath !== undefined) this.hasBlobs = true;
+    if (call.isSpilled) this.hasBlobs = true;
     const shortId = this.refsWithoutRecord.get(key) ?? call.shortId;
     this.refsWithoutRecord.delete(key);
-    const first = shortId === call.shortId ? call : { ...call, shortId };
+    const first = shortId === call.shortId ? call : call.named(shortId);
     this.calls.set(key, first);
     if (shortId === "") this.nameless.push(first);
     return first;
@@ -161,7 +172,7 @@ export class FileLedger implements CallLookup {
 
   /** Asked for so seldom that no index is kept. */
   private keysOfId(toolCallId: string): string[] {
-    const calls = [...this.calls.values()].filter(({ record }) => record.toolCallId === toolCallId);
+    const calls = [...this.calls.values()].filter((call) => call.toolCallId === toolCallId);
     const repeats = [...this.duplicates.values()].filter((repeat) => repeat.toolCallId === toolCallId);
     return [...calls, ...repeats].map(({ occurrenceKey: key }) => key);
   }

@@ -1,71 +1,108 @@
-/** What a record need not hold since the message that it names does. */
-import { describeCall } from "../digest/describe.js";
+/** Records of results that the session's own messages hold: they are read there, and never copied. */
+import type { ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { changeSize } from "../digest/edits.js";
-import { isRecord } from "../text/json.js";
-import { sliceText } from "../text/text.js";
+import {
+  countImages,
+  extractToolResultText,
+  isAssistant,
+  isToolResult,
+  occurrenceKey,
+  ResultIds,
+} from "../transcript/messages.js";
+import { CallPairing } from "../transcript/pairing.js";
+import type { HeldRecord, SummaryToolCallRef, ToolCallRecord } from "../types.js";
+import { hashOfResult } from "./originals.js";
 
-/** Longer strings are emptied, where a stub then says the same of the call. */
-const SHORT_CHARS = 60;
-/** Characters of a long string that stay: nearly always, what a stub says of a call is found in the first that do. */
-const HEAD_CHARS = [100, 400];
-/** Characters that a string must have beyond them to be cut. */
-const SPARED_CHARS = 25;
-
-/**
- * The arguments of a call for its record: as few of them as a stub needs to say what it says of the call. What it needs of
- * a long text is mostly that there is one, or its beginning.
- */
-export function shortArguments(toolName: string, args: Record<string, unknown>): Record<string, unknown> {
-  const described = describeCall(toolName, args);
-  const saysTheSame = (short: Record<string, unknown>) => describeCall(toolName, short) === described;
-  const forms = [emptied, ...HEAD_CHARS.map((head) => (value: unknown) => shorten(value, head))];
-  for (const form of forms) {
-    const short = mapValues(args, form);
-    if (saysTheSame(short)) return withoutSpare(short, saysTheSame);
-  }
-  return args;
+/** A result with its call, as the session holds them. */
+export interface HeldResult {
+  message: ToolResultMessage;
+  call: ToolCall | undefined;
 }
 
-/** The arguments without those of which a stub does not speak. */
-function withoutSpare(
-  args: Record<string, unknown>,
-  saysTheSame: (short: Record<string, unknown>) => boolean,
-): Record<string, unknown> {
-  let short = args;
-  for (const key of Object.keys(args)) {
-    const { [key]: _, ...rest } = short;
-    if (saysTheSame(rest)) short = rest;
+/** What waits for its message: `found` is `null` where the session has none any more. */
+export interface Awaiting {
+  readonly occurrenceKey: string;
+  readonly contentHash: string | undefined;
+  found: HeldResult | null | undefined;
+}
+
+export function isHeld(record: ToolCallRecord | HeldRecord): record is HeldRecord {
+  return !("toolName" in record);
+}
+
+/** The record as a whole. Where its message is gone, it says next to nothing. */
+export function wholeRecord(
+  held: HeldRecord,
+  { toolCallId, resultTimestamp }: Pick<SummaryToolCallRef, "toolCallId" | "resultTimestamp">,
+  found: HeldResult | null | undefined,
+): ToolCallRecord {
+  const args = found?.call?.arguments ?? {};
+  const isError = found?.message.isError === true;
+  // A failed call has changed nothing, but names what it was to change.
+  const change = found && !isError ? changeSize(args) : undefined;
+  // Field by field: thousands are made for one request, and spread objects take many times as long.
+  return {
+    toolCallId,
+    toolName: found ? String(found.message.toolName) : GONE,
+    args,
+    resultText: "",
+    isError,
+    turnIndex: 0,
+    timestamp: resultTimestamp ?? 0,
+    resultTimestamp,
+    resultChars: found ? extractToolResultText(found.message).length : undefined,
+    resultImages: found ? countImages(found.message.content) : undefined,
+    outcome: held.outcome,
+    contentHash: held.contentHash,
+    spillPath: held.spillPath,
+    spillBytes: held.spillBytes,
+    spillLines: held.spillLines,
+    spillLongestLine: held.spillLongestLine,
+    change,
+    changeChars: change ? longChars(args) : undefined,
+    resultPreview: held.resultPreview,
+  };
+}
+
+/** Name of the tool in the record of a result whose message is gone. */
+const GONE = "unknown";
+
+/** The record is of a result that is gone, so that nothing is known of its size. */
+export function isGone({ toolName, resultText, resultChars }: ToolCallRecord): boolean {
+  return toolName === GONE && resultText === "" && resultChars === undefined;
+}
+
+/** Finds the messages of all that wait, in one look at the entries. Of several with one key it takes the one of its content. */
+export function findHeld(entries: readonly SessionEntry[], waiting: Iterable<Awaiting>): void {
+  const wanted = new Map<string, Awaiting[]>();
+  for (const one of waiting) {
+    one.found = null;
+    const others = wanted.get(one.occurrenceKey);
+    if (others) others.push(one);
+    else wanted.set(one.occurrenceKey, [one]);
   }
-  return short;
+  const pairing = new CallPairing();
+  const ids = new ResultIds();
+  for (const entry of entries) {
+    if (entry.type !== "message") continue;
+    const { message } = entry;
+    if (isAssistant(message)) {
+      pairing.open(message);
+      ids.opens();
+    }
+    if (!isToolResult(message)) continue;
+    const call = pairing.take(message.toolCallId);
+    for (const one of wanted.get(occurrenceKey(ids.idOf(message), message.timestamp)) ?? [])
+      if (!one.found || hashOfResult(one.found.message) !== one.contentHash) one.found = { message, call };
+  }
 }
 
 /** Strings from here on are the long ones of a change: shorter ones stay in the prompt. */
 const LONG_CHARS = 400;
 
-/** What a stub says of a change, and how much of it leaves the prompt; nothing of a call that changes no file. */
-export function changeOf({ args, isError }: { args: Record<string, unknown>; isError: boolean }) {
-  const change = isError ? "" : changeSize(args);
-  return change === "" ? {} : { change, changeChars: longChars(args) };
-}
-
 function longChars(value: unknown): number {
   if (typeof value === "string") return value.length >= LONG_CHARS ? value.length : 0;
   if (typeof value !== "object" || value === null) return 0;
   return Object.values(value).reduce((sum: number, item) => sum + longChars(item), 0);
-}
-
-function emptied(value: unknown): unknown {
-  if (typeof value === "string") return value.length > SHORT_CHARS ? "" : value;
-  if (Array.isArray(value)) return value.map(emptied);
-  return typeof value === "object" && value !== null ? {} : value;
-}
-
-function shorten(value: unknown, head: number): unknown {
-  if (typeof value === "string") return value.length > head + SPARED_CHARS ? `${sliceText(value, 0, head)}…` : value;
-  if (Array.isArray(value)) return value.map((item) => shorten(item, head));
-  return isRecord(value) ? mapValues(value, (item) => shorten(item, head)) : value;
-}
-
-function mapValues(record: Record<string, unknown>, map: (value: unknown) => unknown): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]));
 }

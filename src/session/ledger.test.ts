@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { ChainCompressionEntry, FrontierEntryData, SummaryEntryData, ToolCallRecord } from "../types.js";
 import type { OwnEntry } from "./entries.js";
-import type { IndexedCall } from "./index-calls.js";
+import { callOfRecord, type IndexedCall } from "./index-calls.js";
 import { BranchLedger } from "./ledger.js";
 
 function record(toolCallId: string, change: Partial<ToolCallRecord> = {}): ToolCallRecord {
@@ -15,7 +15,7 @@ function refOf(toolCallId: string): string {
 }
 
 function indexed(one: ToolCallRecord): IndexedCall {
-  return { occurrenceKey: `${one.toolCallId}@2`, shortId: refOf(one.toolCallId), record: one };
+  return callOfRecord(one, refOf(one.toolCallId));
 }
 
 /** An index entry, each record with its ref. */
@@ -92,7 +92,7 @@ describe("a frontier", () => {
     const { ledger, changed } = ledgerOf([summary([["t1", "c1@2", "part"]], ["c1@2"]), index(C1), frontier()]);
     expect(changed.at(-1)).toBe(true);
     expect(ledger.hasUncommitted()).toBe(false);
-    expect([...ledger.calls]).toEqual([["c1@2", indexed(C1)]]);
+    expect([...ledger.calls.values()]).toEqual([indexed(C1)]);
     expect([...ledger.summaries]).toMatchObject([["c1@2", { text: "part" }]]);
     expect(ledger.findByHash("hash")).toEqual(indexed(C1));
   });

@@ -12,9 +12,9 @@ import type {
   ResultChoice,
   SummaryEntryData,
   SummaryToolCallRef,
-  ToolCallRecord,
 } from "../types.js";
 import { type CallSummary, summaryReader } from "./batch-summaries.js";
+import { BranchCalls } from "./branch-calls.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall } from "./index-calls.js";
 import { splitLegacySummary } from "./legacy.js";
@@ -43,13 +43,39 @@ export interface Change {
   timestamp: number;
 }
 
+/** Changes in their order. Sessions have thousands, so that they are kept as numbers. */
+export class Journal {
+  private readonly times: number[] = [];
+  /** Places of the chains among them, ascending. */
+  private readonly chains: number[] = [];
+
+  get length(): number {
+    return this.times.length;
+  }
+
+  add({ kind, timestamp }: Change): void {
+    if (kind === "chain") this.chains.push(this.times.length);
+    this.times.push(timestamp);
+  }
+
+  slice(from: number, to: number): Change[] {
+    const chains = new Set(this.chains.slice(this.chains.findLastIndex((place) => place < from) + 1));
+    return this.times.slice(from, to).map((timestamp, i) => {
+      return { kind: chains.has(from + i) ? "chain" : "result", timestamp };
+    });
+  }
+}
+
 /** What the entries up to the last frontier say about a branch. */
 export interface CommittedState {
   /** Ids of records from before occurrence keys. */
   bareIds: ReadonlySet<string>;
   /** Every change so far, in order; it only grows. */
-  journal: readonly Change[];
-  calls: ReadonlyMap<string, IndexedCall>;
+  journal: Pick<Journal, "length" | "slice">;
+  calls: Pick<ReadonlyMap<string, IndexedCall>, "get" | "has" | "size"> & {
+    keys(): Iterable<string>;
+    values(): Iterable<IndexedCall>;
+  };
   duplicates: ReadonlyMap<string, DuplicateCall>;
   summaries: ReadonlyMap<string, CallSummary>;
   legacySummaries: readonly LegacySummary[];
@@ -73,7 +99,7 @@ export interface CallLookup {
 
 /** The fold of one branch. */
 export class BranchLedger implements CommittedState {
-  readonly calls = new Map<string, IndexedCall>();
+  readonly calls: BranchCalls;
   readonly duplicates = new Map<string, DuplicateCall>();
   readonly summaries = new Map<string, CallSummary>();
   readonly legacySummaries: LegacySummary[] = [];
@@ -85,7 +111,7 @@ export class BranchLedger implements CommittedState {
   /** Results that were condensed only since the person dropped them. */
   private readonly forced = new Set<string>();
   readonly bareIds = new Set<string>();
-  readonly journal: Change[] = [];
+  readonly journal = new Journal();
   frontier: FrontierEntryData | undefined;
   /** Entries that wait for their frontier. */
   private staged: OwnEntry[] = [];
@@ -94,7 +120,9 @@ export class BranchLedger implements CommittedState {
   /** First calls by content hash; made when a flush first asks for one. */
   private byHash: Map<string, IndexedCall> | undefined;
 
-  constructor(private readonly lookup: CallLookup) {}
+  constructor(private readonly lookup: CallLookup) {
+    this.calls = new BranchCalls((key) => lookup.originalOf(key));
+  }
 
   /** Takes in the next entry of the branch. True where that changed what is committed. */
   fold(own: OwnEntry): boolean {
@@ -147,7 +175,7 @@ export class BranchLedger implements CommittedState {
     const { toolCalls } = own.data;
     if (!toolCalls.every(isSpilled)) this.stage(own);
     if (!toolCalls.some(isSpilled)) return false;
-    for (const call of callsOf(own).calls) if (isSpilled(call.record)) this.commitCall(call);
+    for (const call of callsOf(own).calls) if (call.isSpilled) this.commitCall(call);
     return true;
   }
 
@@ -187,7 +215,7 @@ export class BranchLedger implements CommittedState {
   private commitEntry(own: OwnEntry): void {
     switch (own.kind) {
       case "index":
-        for (const call of callsOf(own).calls) if (!isSpilled(call.record)) this.commitCall(call);
+        for (const call of callsOf(own).calls) if (!call.isSpilled) this.commitCall(call);
         break;
       case "alias":
         this.commitDuplicate(own.data);
@@ -206,7 +234,7 @@ export class BranchLedger implements CommittedState {
 
   private commitChain(chain: ChainCompressionEntry): void {
     this.chains.set(chain.blockId, chain);
-    this.journal.push({ kind: "chain", timestamp: chain.startUserTimestamp });
+    this.journal.add({ kind: "chain", timestamp: chain.startUserTimestamp });
   }
 
   /** A result that only a drop has condensed is as if it had not been, once the drop is taken back. */
@@ -227,7 +255,7 @@ export class BranchLedger implements CommittedState {
 
   private noteResult(key: string): void {
     const timestamp = Number(key.slice(key.lastIndexOf("@") + 1));
-    this.journal.push({ kind: "result", timestamp: Number.isNaN(timestamp) ? Number.NEGATIVE_INFINITY : timestamp });
+    this.journal.add({ kind: "result", timestamp: Number.isNaN(timestamp) ? Number.NEGATIVE_INFINITY : timestamp });
   }
 
   /**
@@ -237,9 +265,9 @@ export class BranchLedger implements CommittedState {
   private commitCall(given: IndexedCall): void {
     const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
     if (!shortId || this.calls.has(given.occurrenceKey)) return;
-    const call = shortId === given.shortId ? given : { ...given, shortId };
-    this.calls.set(call.occurrenceKey, call);
-    if (call.occurrenceKey === call.record.toolCallId) this.bareIds.add(call.occurrenceKey);
+    const call = shortId === given.shortId ? given : given.named(shortId);
+    this.calls.add(call);
+    if (call.occurrenceKey === call.toolCallId) this.bareIds.add(call.occurrenceKey);
     this.noteResult(call.occurrenceKey);
     if (this.byHash) addByHash(this.byHash, call);
   }
@@ -275,12 +303,12 @@ export class BranchLedger implements CommittedState {
   }
 }
 
-function isSpilled(record: ToolCallRecord): boolean {
+function isSpilled(record: { spillPath?: string }): boolean {
   return record.spillPath !== undefined;
 }
 
 function addByHash(calls: Map<string, IndexedCall>, call: IndexedCall): void {
-  const hash = call.record.contentHash;
+  const hash = call.contentHash;
   if (hash !== undefined && !calls.has(hash)) calls.set(hash, call);
 }
 
@@ -288,7 +316,5 @@ function addByHash(calls: Map<string, IndexedCall>, call: IndexedCall): void {
 function keysOf(own: OwnEntry): string[] {
   if (own.kind === "alias") return [occurrenceKey(own.data.newToolCallId, own.data.newResultTimestamp)];
   if (own.kind !== "index") return [];
-  return own.data.toolCalls
-    .filter((record) => !isSpilled(record))
-    .map((record) => occurrenceKey(record.toolCallId, record.resultTimestamp));
+  return callsOf(own).calls.flatMap((call) => (call.isSpilled ? [] : [call.occurrenceKey]));
 }

@@ -1,7 +1,7 @@
 /** The session's own messages: where everything that was condensed still stands. */
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { contentHash } from "../capture/duplicates.js";
+import { contentHash, shortHash } from "../capture/duplicates.js";
 import { isAssistant, isToolResult, occurrenceKey, resultKeysIn, resultOf } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import type { ToolCallRecord } from "../types.js";
@@ -35,7 +35,7 @@ export function originalOfRecord(
   entries: readonly SessionEntry[],
 ): OriginalResult | "changed" | "gone" {
   const found = findOriginals(entries, occurrenceKey(record.toolCallId, record.resultTimestamp));
-  const { contentHash: hash } = record;
+  const hash = record.contentHash === undefined ? undefined : shortHash(record.contentHash);
   const isSame = ({ message }: OriginalResult) => hash === undefined || hashOfResult(message) === hash;
   // A record whose time is wrong still finds its call's result by the content.
   const others = found.length > 0 || hash === undefined ? [] : findOriginals(entries, record.toolCallId);

@@ -25,6 +25,19 @@ describe("RefBook", () => {
     expect(bookOf(["t1000", "a@1"]).keysOf(name)).toEqual([]);
   });
 
+  test("names far apart, with a zero in front, or of another letter are told apart", () => {
+    const names: [string, string][] = [
+      ["t90000", "a@1"],
+      ["t2", "b@2"],
+      ["t02", "c@3"],
+      ["b2", "d@4"],
+      ["t900000", "e@5"],
+    ];
+    const book = bookOf(...names, ["t90000", "f@6"]);
+    expect(names.map(([name]) => book.keysOf(name))).toEqual([["a@1", "f@6"], ["b@2"], ["c@3"], ["d@4"], ["e@5"]]);
+    expect(book.refs().sort()).toEqual(names.map(([name]) => name).sort());
+  });
+
   test("new numbers go on from the highest, and from those given away beside the book", () => {
     const book = bookOf(["t7", "a@1"], ["t3", "b@2"]);
     expect(book.next(0)).toBe(8);

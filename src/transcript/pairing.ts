@@ -9,36 +9,31 @@ import { isDropped, toolCallsOf } from "./messages.js";
  * give numbers.
  */
 export class CallPairing {
-  private waiting = new Map<string, ToolCall[]>();
+  /** Calls without a result yet, in their order: the next result is most often that of the first. */
+  private waiting: ToolCall[] = [];
 
   /** `message` is the latest assistant message now. */
   open(message: Pick<AssistantMessage, "content" | "stopReason">): void {
-    this.close();
-    if (isDropped(message)) return;
-    for (const call of toolCallsOf(message)) {
-      const id = String(call.id);
-      const queue = this.waiting.get(id);
-      if (queue) queue.push(call);
-      else this.waiting.set(id, [call]);
-    }
+    this.waiting = isDropped(message) ? [] : toolCallsOf(message);
   }
 
   /** No call waits any longer: what comes now answers none of them. */
   close(): void {
-    if (this.waiting.size > 0) this.waiting = new Map();
+    if (this.waiting.length > 0) this.waiting = [];
   }
 
   /** The call that the next result with this id answers; `undefined` where none waits for it. */
   take(toolCallId: string): ToolCall | undefined {
     const id = String(toolCallId);
-    const queue = this.waiting.get(id);
-    const call = queue?.shift();
-    if (queue?.length === 0) this.waiting.delete(id);
+    const place = this.waiting.findIndex((call) => String(call.id) === id);
+    const call = this.waiting[place];
+    if (place === 0) this.waiting.shift();
+    else if (call) this.waiting.splice(place, 1);
     return call;
   }
 
   /** Whether a call of the latest assistant message still has no result. */
   get isWaiting(): boolean {
-    return this.waiting.size > 0;
+    return this.waiting.length > 0;
   }
 }

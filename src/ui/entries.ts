@@ -4,6 +4,8 @@ import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, Markdown } from "@mariozechner/pi-tui";
 import { describeCall } from "../digest/describe.js";
 import { readOwnEntry } from "../session/entries.js";
+import { callsOf } from "../session/index-calls.js";
+import { findHeld } from "../session/lean-records.js";
 import { count } from "../text/text.js";
 import { CUSTOM_TYPE_FRONTIER, type SummaryEntryData } from "../types.js";
 import { change, fit, type Paint, readable, type Sizes } from "./paint.js";
@@ -55,12 +57,13 @@ export function flushOf(branch: readonly SessionEntry[], frontier: CustomEntry):
   const end = found < 0 ? branch.length : found;
   const start = branch.slice(0, end).findLastIndex(isFrontier) + 1;
   const written = found < 0 ? [] : branch.slice(start, end).flatMap((entry) => readOwnEntry(entry) ?? []);
-  const records = written.flatMap((one) => (one.kind === "index" && !one.data.backfilled ? one.data.toolCalls : []));
-  const calls = records.filter(({ spillPath }) => spillPath === undefined);
+  const indexed = written.flatMap((one) => (one.kind === "index" && !one.data.backfilled ? callsOf(one).calls : []));
+  const calls = indexed.filter(({ isSpilled }) => !isSpilled);
+  findHeld(branch, calls);
   const parts = written.flatMap((one) => (one.kind === "summary" ? textsOf(one.data) : []));
   const { rawCharCount: before, summaryCharCount: after } = own.data;
   const flush: Flush = {
-    calls: calls.map(({ toolName, args }) => describeCall(toolName, args)),
+    calls: calls.map(({ record: { toolName, args } }) => describeCall(toolName, args)),
     duplicates: written.filter((one) => one.kind === "alias" && !one.data.eager).length,
     chains: written.filter((one) => one.kind === "chain").length,
     sizes: { before, after },

@@ -116,7 +116,7 @@ function callNodes(
     const fate = isKept ? "kept" : plan.replacements.get(key) ? known : "raw";
     nodes.set(key, { occurrenceKey: key, ...call, fate, ...(sizes.get(key) ?? { before: 0, after: 0 }) });
   };
-  for (const [key, { shortId, record }] of state.calls) {
+  for (const { occurrenceKey: key, shortId, record } of state.calls.values()) {
     const call = { ref: shortId, title: titleOf(record) };
     add(key, call, record.spillPath === undefined ? "condensed" : "spilled");
   }
