@@ -91,13 +91,13 @@ describe.each(HOSTS)("on the %s host", (host) => {
   });
 
   describe("how long the cache lives is learned", () => {
-    /** Two pauses of `pauseMs`; after the first one the reply read its prompt from the cache or did not. */
-    const course = (pauseMs: number, wasKept: boolean): Course => {
+    /** Two pauses; after the first one the reply read its prompt from the cache or did not. */
+    const course = (pauses: readonly number[], wasKept: boolean): Course => {
       const kept = { input: 10, cacheRead: 8_000, cacheWrite: 100 };
       return {
         prompts: ["hello", "look", "go on"],
         extensions: [supportPath("clock-jump.ts")],
-        env: { CLOCK_JUMP_MS: String(pauseMs) },
+        env: { CLOCK_JUMPS_MS: pauses.map((minutes) => minutes * MINUTE).join() },
         script: {
           models: [model()],
           replies: [
@@ -115,14 +115,14 @@ describe.each(HOSTS)("on the %s host", (host) => {
     };
 
     test.each([
-      ["ten minutes that it outlived", 10 * MINUTE, true, false],
-      ["ten minutes that it did not outlive", 10 * MINUTE, false, true],
-      ["three minutes that it outlived", 3 * MINUTE, true, false],
-      ["three minutes that it did not outlive", 3 * MINUTE, false, true],
+      ["nine minutes are warm where it outlived ten", [10, 9], true, false],
+      ["and cold where it did not", [10, 9], false, true],
+      ["four minutes are warm where it outlived three", [3, 4], true, false],
+      ["and cold where it did not outlive three", [3, 4], false, true],
     ])(
       "%s",
-      async (_, pauseMs, wasKept, isCondensed) => {
-        const condensed = condensedIn(await run(host, course(pauseMs, wasKept)));
+      async (_, pauses, wasKept, isCondensed) => {
+        const condensed = condensedIn(await run(host, course(pauses, wasKept)));
         // What would write much anew waits for a cache that is cold.
         expect(condensed.at(-1)).toEqual([isCondensed, false]);
       },
@@ -134,7 +134,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
       test(
         "and the host's own warming counts as a use",
         async () => {
-          const cold = course(10 * MINUTE, false);
+          const cold = course([10, 9], false);
           const warmed = await run(host, { ...cold, env: { ...cold.env, CACHE_WARMED: "1" } });
           expect(condensedIn(warmed).at(-1)).toEqual([false, false]);
         },

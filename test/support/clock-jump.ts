@@ -1,6 +1,6 @@
 /**
- * Extension that sets the clock of the process forward by CLOCK_JUMP_MS before each prompt but the first. With
- * CACHE_WARMED it records behind each jump that the host has just kept the cache warm, as the newer host does.
+ * Extension that sets the clock of the process forward before each prompt but the first: by the first of CLOCK_JUMPS_MS
+ * (numbers with commas between them) before the second prompt, and so on. With CACHE_WARMED it records behind each jump that the host has just kept the cache warm, as the newer host does.
  */
 import type { ExtensionAPI } from "@mariozechner/pi-coding-agent";
 
@@ -10,11 +10,11 @@ interface UsageRecorder {
 }
 
 export default function clockJump(pi: ExtensionAPI): void {
-  const jumpMs = Number(process.env.CLOCK_JUMP_MS);
-  if (!(jumpMs > 0)) throw new Error("CLOCK_JUMP_MS must be set");
+  const jumps = (process.env.CLOCK_JUMPS_MS ?? "").split(",").map(Number);
   const now = Date.now.bind(Date);
-  let jumps = -1;
-  Date.now = () => now() + Math.max(0, jumps) * jumpMs;
+  let prompts = 0;
+  let aheadMs = 0;
+  Date.now = () => now() + aheadMs;
   // Entries are dated by the constructor, which does not ask `Date.now`.
   const RealDate = Date;
   globalThis.Date = new Proxy(RealDate, {
@@ -22,8 +22,10 @@ export default function clockJump(pi: ExtensionAPI): void {
       args.length === 0 ? new target(RealDate.now()) : Reflect.construct(target, args),
   });
   pi.on("before_agent_start", (_event, ctx) => {
-    jumps += 1;
-    if (jumps === 0 || process.env.CACHE_WARMED === undefined || !ctx.model) return;
+    prompts += 1;
+    if (prompts === 1) return;
+    aheadMs += jumps[prompts - 2] ?? 0;
+    if (process.env.CACHE_WARMED === undefined || !ctx.model) return;
     const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
     const usage = { input: 0, output: 1, cacheRead: 8_000, cacheWrite: 0, totalTokens: 8_001, cost };
     const session: object = ctx.sessionManager;
