@@ -1,8 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
+import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { captureUnindexedBatches } from "../batch-capture.js";
 import { DEFAULT_CONFIG } from "../config.js";
-import { type CondensingSituation, decideCondensing, summariesPay } from "./decision.js";
+import {
+  type CondensingSituation,
+  decideCondensing,
+  lifetimeOf,
+  NO_PROGRESS,
+  progressOf,
+  summariesPay,
+} from "./decision.js";
 
 const USAGE = {
   ...{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 },
@@ -43,6 +51,35 @@ const CHOICE = {
   ranges: [],
   config: { ...DEFAULT_CONFIG, summaryShare: 0.1 },
 };
+
+describe("how long the provider keeps a prompt", () => {
+  const MINUTE = 60_000;
+  const reply = (minute: number, cacheRead: number) => {
+    const usage = { ...USAGE, input: 10, cacheRead, cacheWrite: 1_000 - cacheRead };
+    const message = { role: "assistant", ...FROM, usage, stopReason: "stop", content: [], timestamp: minute * MINUTE };
+    return { type: "message", message, timestamp: new Date(minute * MINUTE).toISOString() };
+  };
+  /** As the newer host records that it has sent the prompt once more to keep it. */
+  const warming = (minute: number) => ({
+    ...{ type: "usage", kind: "cache_warm" },
+    timestamp: new Date(minute * MINUTE).toISOString(),
+  });
+  const progress = (...entries: object[]) => progressOf(entries as SessionEntry[], 5 * MINUTE);
+
+  test("is assumed until the session has shown it", () => {
+    expect(lifetimeOf(NO_PROGRESS, 5 * MINUTE)).toBe(5 * MINUTE);
+    expect(lifetimeOf(progress(reply(0, 0), reply(8, 900)), 5 * MINUTE)).toBe(8 * MINUTE);
+    expect(lifetimeOf(progress(reply(0, 0), reply(3, 0)), 5 * MINUTE)).toBe(3 * MINUTE);
+  });
+
+  test("counts from the last time that the host has kept it warm", () => {
+    expect(progress(reply(0, 0), reply(6, 0)).coldRequests).toBe(1);
+    const warmed = progress(reply(0, 0), warming(4.5), reply(6, 900));
+    expect(warmed.coldRequests).toBe(0);
+    expect(warmed.warmedAt).toBe(4.5 * MINUTE);
+    expect(lifetimeOf(warmed, 5 * MINUTE)).toBe(5 * MINUTE);
+  });
+});
 
 describe.each([false, true])("with a cache that is cold: %p", (cacheIsCold) => {
   const at = (summarizerCost: number) => ({ ...SITUATION, cacheIsCold, summarizerCost });
