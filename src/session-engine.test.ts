@@ -214,6 +214,36 @@ describe("a context that does not fit the window while a model makes summaries",
   });
 });
 
+describe("with a model whose thinking is bound to what stands before it", () => {
+  const thinking = { type: "thinking" as const, thinking: "hm", thinkingSignature: "c2ln" };
+  const thought = (messages: AgentMessage[]): AgentMessage[] =>
+    messages.map((m) => (m.role === "assistant" ? { ...m, content: [thinking, ...m.content] } : m));
+
+  async function sent(bindsThinking: boolean): Promise<{ open: string[]; closed: string[] }> {
+    const settings = { pruneOn: "every-turn", summarizerModel: "none", workingSet: null } as const;
+    const played = new Played(settings, () => ({ kind: "digest" }));
+    played.model = { ...window(200_000), bindsThinking };
+    played.add(user("go"));
+    for (const id of ["c1", "c2"]) {
+      played.add(...thought(turn(id, 9_000)));
+      await played.turnEnds();
+    }
+    const open = condensedIn(await played.request());
+    played.add(closing());
+    await played.turnEnds();
+    played.add(user("next"));
+    return { open, closed: condensedIn(await played.request()) };
+  }
+
+  test("nothing of an open run changes, and all of it once it is closed", async () => {
+    expect(await sent(true)).toEqual({ open: [], closed: ["c1", "c2"] });
+  });
+
+  test("with any other model a run is condensed while it is open", async () => {
+    expect((await sent(false)).open).toEqual(["c1"]);
+  });
+});
+
 test("compressing all chains while a flush runs compresses them once that is done", async () => {
   const held = new HeldSummarizer();
   const chainCompression = { ...DEFAULT_CONFIG.chainCompression, enabled: true, rollingWindow: 0, batchSize: 100 };

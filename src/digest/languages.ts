@@ -28,7 +28,9 @@ const SCRIPT: Language = {
       /^export\s+(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?(?<kind>function\*?|class|interface|type|enum|const enum|const|let|var|namespace)\s+(?<name>[\w$]+)(?<call>\s*(?:<[^()]{0,80}>)?\s*(?:=\s*(?:async\s*)?)?\()?/,
       0,
     ],
-    [/^export\s+(?<name>default\b.{0,60}|\*.{0,80}|(?:type\s+)?\{.{0,100})/, 0],
+    [/^export\s+(?<name>default\b.{0,60})/, 0],
+    // What is defined elsewhere: the keyword tells it from a definition.
+    [/^(?<kind>export(?:\s+type)?)\s+(?<name>(?:\*|\{[^}]{0,100}\}?)[^;]{0,80})/, 0],
     [/^module\.exports(?:\.(?<name>[\w$]+))?\s*=/, 0],
     [
       /^(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?(?<kind>function\*?|class|interface|type|enum|namespace)\s+(?<name>[\w$]+)(?<call>\s*(?:<[^()]{0,80}>)?\()?/,

@@ -41,6 +41,17 @@ export * from "../summary/other.js";
     ]);
   });
 
+  test("TypeScript: what is exported and defined elsewhere is told from definitions, also where names are packed", () => {
+    const functions = Array.from({ length: 40 }, (_, i) => `export function parsePart${i}(text: string) {\n}\n`).join(
+      "",
+    );
+    const lists = 'export { extractText };\nexport type { Part } from "./part.js";\nexport * from "./all.js";\n';
+    const packed = lines("a.ts", `${lists}${functions}`, 1, { lines: 12, chars: 2_000 }).join("\n");
+    expect(packed).toStartWith("exports: L1 export { extractText }, L2 export type { Part }");
+    expect(packed).toContain('L3 export * from "./all.js", L4 parsePart0(');
+    expect(lines("a.ts", lists)).toContain("L1 export { extractText };");
+  });
+
   const cases: [path: string, text: string, found: string[]][] = [
     [
       "a.py",
