@@ -18,6 +18,7 @@ describe("describeReport", () => {
     expect(told({ condensed: 1, duplicates: 1, rawChars: 9, keptChars: 1 }).message).toStartWith(
       "Condensed 1 result and 1 duplicate: ",
     );
+    expect(told({ duplicates: 2 }).message).toBe("Condensed 2 duplicates.");
   });
 
   test("that there was nothing to do is no warning", () => {

@@ -35,9 +35,13 @@ export function describeReport(report: FlushReport, options: ReportOptions = {})
 
 /** Empty where nothing was. */
 function whatWasDone({ condensed, duplicates, chains, rawChars, keptChars }: FlushReport): string {
-  const sizes = `${grouped(rawChars)} to ${grouped(keptChars)} characters`;
-  const copies = duplicates > 0 ? ` and ${count(duplicates, "duplicate")}` : "";
-  const results = condensed + duplicates > 0 ? `condensed ${count(condensed, "result")}${copies}: ${sizes}` : "";
+  const parts = [
+    ...(condensed > 0 ? [count(condensed, "result")] : []),
+    ...(duplicates > 0 ? [count(duplicates, "duplicate")] : []),
+  ];
+  // The sizes are those of the results alone.
+  const sizes = condensed > 0 ? `: ${grouped(rawChars)} to ${grouped(keptChars)} characters` : "";
+  const results = parts.length > 0 ? `condensed ${parts.join(" and ")}${sizes}` : "";
   const compressed = chains > 0 ? `compressed ${count(chains, "chain")}` : "";
   return [results, compressed].filter(Boolean).join("; ");
 }
