@@ -91,7 +91,10 @@ function cover(coverage: Coverage, { sent }: RenderedRequest, api: Protocol, pay
   coverage.signatures += signaturesOf(api, payload).length;
 }
 
+/** Nothing stays for being in use or an instruction file, which many of the generated sessions read. */
 const STRONGEST = {
+  workingSet: null,
+  protectedPaths: [],
   summarizerModel: "none",
   pruneOn: "agent-message" as const,
   minBatchChars: 0,
