@@ -34,7 +34,7 @@ import {
 
 setDefaultTimeout(10 * 60_000);
 
-const SESSIONS = 24;
+const SESSIONS = 12;
 /** Requests of each session that are looked at, from the last one back. */
 const LAST_REQUESTS = 3;
 
@@ -91,8 +91,10 @@ function cover(coverage: Coverage, { sent }: RenderedRequest, api: Protocol, pay
   coverage.signatures += signaturesOf(api, payload).length;
 }
 
+/** Nothing stays for being in use or an instruction file, which many of the generated sessions read. */
 const STRONGEST = {
   workingSet: null,
+  protectedPaths: [],
   summarizerModel: "none",
   pruneOn: "agent-message" as const,
   minBatchChars: 0,
