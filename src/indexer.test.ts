@@ -43,6 +43,15 @@ function captured(toolCallId: string, resultTimestamp: number, text = `output of
   };
 }
 
+/** A reply that makes the call. */
+function callMessage(id: string, args: Record<string, unknown>): AgentMessage {
+  const zero = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+  const usage = { ...zero, totalTokens: 0, cost: { ...zero, total: 0 } };
+  const content = [{ type: "toolCall" as const, id, name: "read", arguments: args }];
+  const source = { api: "a", provider: "p", model: "m", usage, stopReason: "toolUse" as const, timestamp: 1 };
+  return { role: "assistant", content, ...source };
+}
+
 function member(toolCallId: string, resultTimestamp: number, text?: string): BatchMember {
   const call = captured(toolCallId, resultTimestamp, text);
   return { call, outcome: "ok", contentHash: contentHash(call) };
@@ -230,6 +239,7 @@ describe("addBatches", () => {
     const held = member("c2", 3);
     const { call } = held;
     const source = { toolCallId: "c2", toolName: "read", isError: false, timestamp: 3 };
+    tree.appendMessage(callMessage("c2", call.args));
     tree.appendMessage({ role: "toolResult", ...source, content: [{ type: "text", text: call.resultText }] });
     indexer.reconstructFromSession(tree.getEntries(), tree.branch());
     const spill = { spillPath: "/blobs/c1.txt", spillBytes: 9, spillLines: 1, resultPreview: "out" };
@@ -248,6 +258,21 @@ describe("addBatches", () => {
       },
     ]);
     expect(JSON.stringify(appended).match(/output of/g)).toHaveLength(1);
+  });
+
+  test("a record is whole where the call stands with other arguments in the branch, or not at all", () => {
+    for (const args of [{ path: "b.ts" }, undefined]) {
+      const { indexer, tree } = new LiveIndex();
+      const { call } = member("c2", 3);
+      if (args) tree.appendMessage(callMessage("c2", args));
+      const source = { toolCallId: "c2", toolName: "read", isError: false, timestamp: 3 };
+      tree.appendMessage({ role: "toolResult", ...source, content: [{ type: "text", text: call.resultText }] });
+      const appended: unknown[] = [];
+      addBatch(indexer, { turnIndex: 0, timestamp: 1, members: [member("c2", 3)] }, (_type, data) =>
+        appended.push(data),
+      );
+      expect(appended).toMatchObject([{ toolCalls: [{ args: { path: "a.ts" }, resultText: "output of c2" }] }]);
+    }
   });
 
   test("counts images, and only where there are some", () => {

@@ -5,11 +5,13 @@
  * another state. Records and refs are kept for the whole file, since a ref that the model has once read must answer on
  * every branch; what is rendered is kept for the current branch alone.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
+import { type Awaiting, findHeld } from "./session/lean-records.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
 import { hashOfResult, resultsByKey } from "./session/originals.js";
 import { occurrenceKey } from "./transcript/messages.js";
@@ -117,14 +119,22 @@ export class ToolCallIndexer {
   }
 
   /**
-   * The branch has the very result, so that the record need not carry it; a fork or an export has it too. What a tool
-   * marked as not to be condensed is carried all the same: chains show it.
+   * Whether the branch has the very result and its call, so that the record need not carry them; a fork or an export has
+   * them too. What a tool marked as not to be condensed is carried all the same: chains show it.
    */
-  private isHeld({ call, contentHash }: BatchMember): boolean {
+  private heldMembers(batches: readonly IndexableBatch[]): (member: BatchMember) => boolean {
+    const waiting = new Map(batches.flatMap(({ members }) => members.map((member) => [member, awaiting(member)])));
+    // As a record is read back, so that one that would be read otherwise is whole.
+    findHeld(this.entries.all(), waiting.values());
     this.results ??= resultsByKey(this.entries.branch());
-    const message = this.results.get(call.occurrenceKey);
-    if (!message || taggedText(call.resultText) !== "") return false;
-    return message.content === call.content || hashOfResult(message) === contentHash;
+    const onBranch = this.results;
+    return (member) => {
+      const { call, contentHash } = member;
+      const { message, call: made } = waiting.get(member)?.found ?? {};
+      if (!message || message !== onBranch.get(call.occurrenceKey) || taggedText(call.resultText) !== "") return false;
+      if (!isDeepStrictEqual(made?.arguments ?? {}, call.args)) return false;
+      return message.content === call.content || hashOfResult(message) === contentHash;
+    };
   }
 
   private foldBranch(entries: readonly OwnEntry[]): void {
@@ -147,11 +157,12 @@ export class ToolCallIndexer {
    * not be read back. The caller folds the entries back in.
    */
   addBatches(batches: readonly IndexableBatch[], append: AppendEntry): string[][] {
+    const isHeld = this.heldMembers(batches);
     const made = batches.map((batch) => {
       const keys = batch.members.map(({ call }) => call.occurrenceKey);
       const refs = keys.map((key) => this.refFor(key));
       const summary = batch.summary && summaryEntry(batch.members, batch.summary, refs);
-      const index = indexEntry(batch, refs, (member) => this.isHeld(member));
+      const index = indexEntry(batch, refs, isHeld);
       const readable = this.isWritable(
         [...typed(CUSTOM_TYPE_SUMMARY, summary), [CUSTOM_TYPE_INDEX, index]],
         keys,
@@ -428,6 +439,10 @@ function joinTwo(a: SummaryEntryData, b: SummaryEntryData): SummaryEntryData {
 function sumOf(a: SummaryUsage, b: SummaryUsage): SummaryUsage {
   const inputTokens = a.inputTokens + b.inputTokens;
   return { inputTokens, outputTokens: a.outputTokens + b.outputTokens, cost: a.cost + b.cost };
+}
+
+function awaiting({ call: { occurrenceKey: key }, contentHash }: BatchMember): Awaiting {
+  return { occurrenceKey: key, contentHash, found: undefined };
 }
 
 function indexEntry(

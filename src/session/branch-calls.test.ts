@@ -21,8 +21,7 @@ function branches() {
 
 test("gives what was added, in this order, be it the call of the file or another", () => {
   const { a, other, one } = branches();
-  one.add(other);
-  one.add(a);
+  expect([one.add(other), one.add(a), one.add(a), one.add(call("b", "t7"))]).toEqual([true, true, false, false]);
   expect([one.get("b@2"), one.get("a@2"), one.get("r@2")]).toEqual([other, a, undefined]);
   expect([one.size, one.keys(), [...one.values()]]).toEqual([2, ["b@2", "a@2"], [other, a]]);
 });

@@ -23,11 +23,16 @@ export class BranchCalls {
     return this.get(key) !== undefined;
   }
 
-  /** Adds a call whose key no other has. */
-  add(call: IndexedCall): void {
+  /** Adds a call unless another has its key; false where one has. */
+  add(call: IndexedCall): boolean {
+    const { occurrenceKey: key } = call;
+    const known = this.known(key);
+    const isKnown = known?.branch === this && known.occurrenceKey === key;
+    if (isKnown || (this.others.size > 0 && this.others.has(key))) return false;
     this.inOrder.push(call);
-    if (this.known(call.occurrenceKey) === call) call.branch = this;
-    else this.others.set(call.occurrenceKey, call);
+    if (known === call) call.branch = this;
+    else this.others.set(key, call);
+    return true;
   }
 
   delete(key: string): void {

@@ -264,9 +264,9 @@ export class BranchLedger implements CommittedState {
    */
   private commitCall(given: IndexedCall): void {
     const shortId = given.shortId || this.lookup.refOf(given.occurrenceKey);
-    if (!shortId || this.calls.has(given.occurrenceKey)) return;
+    if (!shortId) return;
     const call = shortId === given.shortId ? given : given.named(shortId);
-    this.calls.add(call);
+    if (!this.calls.add(call)) return;
     if (call.occurrenceKey === call.toolCallId) this.bareIds.add(call.occurrenceKey);
     this.noteResult(call.occurrenceKey);
     if (this.byHash) addByHash(this.byHash, call);
