@@ -220,7 +220,6 @@ export class FlushRunner {
     // What is worth an optional model's summary has been asked for before.
     const isOptional = summarizer.kind === "model" && summarizer.isOptional;
     if (summarizer.kind === "digest" || (isOptional && !this.queue.hasBeenAsked(batch))) return digestSummary(batch);
-    if (this.cancelled) return null;
     const place = placeOf(batch, work);
     const tell = (state: BatchProgress["state"], chars: number) => onProgress?.({ ...place, state, chars });
     if (this.cancelled) {
