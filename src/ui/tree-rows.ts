@@ -1,6 +1,6 @@
 /** The lines of the tree of what is condensed. */
 import { count } from "../text/text.js";
-import { fit, type Paint, padded, saving, short } from "./paint.js";
+import { fit, type Paint, padded, type Sizes, saving, short } from "./paint.js";
 import type { CallNode, GroupNode } from "./tree-model.js";
 
 /** Columns of `14.2k → 1.3k −91%`. */
@@ -20,6 +20,12 @@ export function visibleRows(groups: readonly GroupNode[], open: ReadonlySet<stri
 /** Chains and batches have names of their own kind each. */
 export function foldKey({ kind, id }: GroupNode): string {
   return `${kind} ${id}`;
+}
+
+/** What all of it comes to: the figures of the status, since rows may hold results that are not condensed. */
+export function treeTitle(condensed: Sizes | undefined): string {
+  const { before, after } = condensed ?? { before: 0, after: 0 };
+  return `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
 }
 
 /** One line of at most `width` columns; without `isOpen` no fold is drawn. */
