@@ -46,9 +46,9 @@ export function drawRow(
   const title = padded(`${cursor}${left}`, room);
   const note = call?.fate === "kept" ? "kept" : (call ? call.fate === "raw" : !group.active) ? "raw" : "";
   const sizes = before === after ? `${short(before)} ${note}`.trimEnd() : `${short(before)} → ${short(after)}`;
-  const percent = paint.fg("success", padded(saving(before, after), 5, "right"));
+  const percent = paint.fg("success", padded(saving(before, after), 6, "right"));
   const text = `${state.selected ? paint.fg("accent", title) : call ? paint.fg("muted", title) : title} `;
-  return fit(text + paint.fg("muted", padded(sizes, SIZES_WIDTH - 5, "right")) + percent, width);
+  return fit(text + paint.fg("muted", padded(sizes, SIZES_WIDTH - 6, "right")) + percent, width);
 }
 
 function groupTitle(group: GroupNode): string {
