@@ -49,9 +49,12 @@ const INTRODUCTION_WAIT_MS = 200;
 
 const INTRODUCTION =
   "pi-condense shortens finished tool output in what is sent to the model; every original can be asked back, and /pruner off turns it off.";
-const FREE = "It calls no model for that.";
-const PAID =
-  "The summaries are paid calls of the session's model, or of the one you choose: /pruner model none makes them free.";
+/** What the summaries cost, by `summarizerModel`. */
+const SUMMARIES_COST: Readonly<Record<string, string>> = {
+  none: "It calls no model for that.",
+  auto: "Summaries are made without a model, or by paid calls of the session's model where those cost a small part of what they save; /pruner model none rules them out.",
+};
+const SUMMARIES_PAID = "The summaries are paid calls of the model that you chose: /pruner model none makes them free.";
 
 const TOOL_INACTIVE = `the model is not given the tool ${QUERY_TOOL_NAME} now, so nothing new is condensed. What is condensed stays; /pruner off sends it raw.`;
 
@@ -349,8 +352,8 @@ export class Pruner {
     } catch {
       return;
     }
-    const isFree = this.config.summarizerModel === "none";
-    this.notices.tell(host, isFree ? `${INTRODUCTION} ${FREE}` : `${INTRODUCTION} ${PAID}`, "info");
+    const cost = SUMMARIES_COST[this.config.summarizerModel] ?? SUMMARIES_PAID;
+    this.notices.tell(host, `${INTRODUCTION} ${cost}`, "info");
   }
 
   /** Reads the settings; gives what is wrong with them. */

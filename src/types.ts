@@ -254,7 +254,7 @@ export interface ContextPruneConfig {
   autoBudgetTokens: number | null;
   /** Tools whose output is never condensed; in a compressed chain it is relocated verbatim. */
   protectedTools: string[];
-  /** The same for tools whose output is small and dear to rebuild: todo lists, answers of the user, skills, memory. */
+  /** The same for tools whose output is small and hard to get again: todo lists, answers of the user, skills, memory. */
   stateTools: string[];
   /** The same for tools that return their whole list each time; older lists give way to the newest. */
   listTools: string[];

@@ -75,6 +75,7 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "CI=true": { by: ".ci/run", as: "export CI=true" },
   // Those that take longest begin first.
   "npm run screenshots": { prints: /progress\.png/, missing: missingForPictures },
+  "npx bun bench/same-figures.ts": { prints: /new host[\s\S]*Answers cost/, missing: missingTmux },
   "npm run bench": { prints: /^ +10000 /m },
   "npm test -- src/flush.test.ts": { prints: /^\d+ passed, 0 failed$/m },
   "npm run docs": { prints: /configuration\.ts/ },

@@ -36,7 +36,7 @@ export interface Subject {
 export interface ProtectionOptions {
   /** Tool names in any case, or globs of them (`mcp__jira__*`). */
   protectedTools: readonly string[];
-  /** The same for tools whose output is small and dear to rebuild; none by default. */
+  /** The same for tools whose output is small and hard to get again; none by default. */
   stateTools?: readonly string[];
   /** The same for tools that return their whole list each time; none by default. */
   listTools?: readonly string[];

@@ -78,7 +78,7 @@ function listing(results: readonly NamedResult[], verb: Verb): string {
     const said = result.choice === undefined ? "" : result.choice === "keep" ? ", kept" : ", dropped";
     return `${result.ref}  ${describe(result)}${said}`;
   });
-  return [...lines, `/pruner ${verb} ${fitting.at(-1)?.ref} takes the last of these.`].join("\n");
+  return [...lines, `For example: /pruner ${verb} ${fitting.at(-1)?.ref}`].join("\n");
 }
 
 function describe({ title, chars }: NamedResult): string {

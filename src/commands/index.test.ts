@@ -222,7 +222,7 @@ describe("status", () => {
     }
     await say(session, "now");
     const after = (await say(session, "status")).message;
-    expect(after).toContain("Condensed: 2 calls and 0 duplicates");
+    expect(after).toContain("Condensed: 2 calls, ");
     expect(after).toContain("Pending: 0 results");
   });
 

@@ -7,7 +7,7 @@ import { PLAIN } from "../ui/paint.js";
 import { SettingsScreen } from "../ui/settings-screen.js";
 import { showScreen } from "../ui/terminal.js";
 import { condensedTree } from "../ui/tree-model.js";
-import { treeText } from "../ui/tree-rows.js";
+import { treeText, treeTitle } from "../ui/tree-rows.js";
 import { TreeScreen } from "../ui/tree-screen.js";
 import { type CommandInput, type CommandResult, info, NO_SESSION, SHOWN } from "./types.js";
 
@@ -30,7 +30,9 @@ export async function openTree({ pruner, host }: CommandInput): Promise<CommandR
   const groups = condensedTree(pruner);
   if (!groups) return NO_SESSION;
   if (groups.length === 0) return info("Nothing is condensed on this branch yet.");
-  if (!host.terminal) return info(treeText(groups, PLAIN, TEXT_WIDTH, TEXT_LINES));
+  if (!host.terminal) {
+    return info(`${treeTitle(pruner.summary()?.condensed)}\n${treeText(groups, PLAIN, TEXT_WIDTH, TEXT_LINES)}`);
+  }
   await showScreen(host, (stage) => new TreeScreen(pruner, stage, getMarkdownTheme()));
   return SHOWN;
 }

@@ -60,11 +60,12 @@ function overview({ config, ...status }: PrunerStatus): string[] {
   const size = status.pendingCalls > 0 ? `, ${tokens(status.pendingTokens)}, ${waitsFor(status, config)}` : "";
   const unseen = status.unseenResults > 0 ? ` Not answered yet: ${count(status.unseenResults, "result")}.` : "";
   const sizes = condensed.before > 0 ? `, ${change(condensed)} tokens in each request` : "";
+  const repeats = status.repeats > 0 ? ` and ${count(status.repeats, "duplicate")}` : "";
   return [
     `Pruner ${config.enabled ? "on" : "off"}, condensing ${config.pruneOn}, summariser ${config.summarizerModel}.`,
-    `Condensed: ${count(status.condensedCalls, "call")} and ${count(status.repeats, "duplicate")}${sizes}.`,
+    `Condensed: ${count(status.condensedCalls, "call")}${repeats}${sizes}.`,
     `Conversation: ${tokens(whole.before)}, sent as ${tokens(whole.after)}.`,
-    `Chains compressed: ${grouped(status.chains)}.`,
+    ...(status.chains > 0 ? [`Chains compressed: ${grouped(status.chains)}.`] : []),
     `${pending}${size}.${unseen}`,
   ];
 }

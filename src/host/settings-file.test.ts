@@ -500,7 +500,7 @@ describe("the first run on a machine", () => {
     writeFileSync(join(agentDir, "settings.json"), '{ "theme": "dark" }');
     const [notice, ...more] = notices(agentDir);
     expect(more).toEqual([]);
-    expect(notice).toContain("paid calls");
+    expect(notice).toContain("made without a model, or by paid calls");
     expect(notice).toContain("/pruner off");
     expect(notice).not.toContain("\n");
     expect(notices(agentDir)).toEqual([]);

@@ -6,11 +6,13 @@ import { longConversation } from "../../test/support/long-session.js";
 import { PROPERTY_RUNS } from "../../test/support/property-runs.js";
 import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
 import { runCommand } from "../commands/index.js";
+import { isAssistant } from "../transcript/messages.js";
 import { contentTokens, estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
 import { contextShares, type Share, type ShareKind } from "../ui/context-model.js";
 import { short, total } from "../ui/paint.js";
 import { segment } from "../ui/status-line.js";
 import { condensedTree } from "../ui/tree-model.js";
+import { treeTitle } from "../ui/tree-rows.js";
 
 const SYSTEM = "You are a coding agent. ".repeat(100);
 let clock = 1_000_000;
@@ -69,6 +71,7 @@ async function table(session: SimulatedSession) {
     status: status.sizes,
     context: { before: context.before - estimateTextTokens(SYSTEM), after: context.after - estimateTextTokens(SYSTEM) },
     tree: { before: total(tree, "before"), after: total(tree, "after") },
+    title: treeTitle(pruner.summary()?.condensed),
     segment: segment(pruner),
     message: (await runCommand(pruner, host, "status")).message,
   };
@@ -92,8 +95,9 @@ describe.each([
 ] satisfies [string, Settings][])("with %s condensed", (_name, settings) => {
   test("status, context, tree and status line show the figures of the request", async () => {
     const session = await sessionWith(settings, ["a", "b", "c", "d"]);
-    const { request, status, context, tree, segment, message } = await table(session);
+    const { request, status, context, tree, title, segment, message } = await table(session);
     const saved = request.before - request.after;
+    const { raw } = await session.request();
     expect(saved).toBeGreaterThan(5_000);
     expect(status.whole.before).toBeCloseTo(request.before, 3);
     expect(status.whole.after).toBeCloseTo(request.after, 3);
@@ -101,9 +105,13 @@ describe.each([
     expect(Math.abs(context.before - request.before)).toBeLessThan(1);
     expect(Math.abs(context.after - request.after)).toBeLessThan(1);
     expect(tree.before - tree.after).toBeCloseTo(saved, 3);
+    // Where arguments are condensed, the reply around them counts as a message too, and belongs to no single call.
+    const wrapping = 4 * raw.filter(isAssistant).length;
+    expect(status.condensed.before - tree.before).toBeWithin(-0.001, wrapping);
     const shown = `${short(status.condensed.before)}→${short(status.condensed.after)} (-`;
     expect(segment).toStartWith(`pruner ${shown}`);
     expect(message).toContain(`${shown}`);
+    expect(title).toStartWith(`Condensed: ${shown.replace("→", " → ").replace(" (-", " tokens −")}`);
   });
 });
 

@@ -1,4 +1,4 @@
-/** What a model's own replies say of it: tokens for each that was estimated, prices, whether its cache is read. */
+/** What a model's own replies say of it: tokens for each estimated one, prices, whether its cache is read. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { Rates, TokenCounts } from "../cost/prices.js";
 import { modelOf, recordedRates } from "../replay/recording.js";

@@ -46,9 +46,9 @@ export function contextSizes(
 ): ContextSizes {
   const before = book.sum(raw);
   if (raw === sent) return { whole: { before, after: before }, condensed: { before: 0, after: 0 } };
-  const contents = new Set(sent.map(contentOf));
+  const standing = new Set(sent.flatMap(partsOf));
   let same = 0;
-  for (const message of raw) if (contents.has(contentOf(message))) same += book.of(message);
+  for (const message of raw) same += unchangedTokens(message, standing, book);
   const after = book.sum(sent);
   return { whole: { before, after }, condensed: { before: before - same, after: after - same } };
 }
@@ -58,12 +58,21 @@ export function rawSizes({ whole: { before } }: ContextSizes): ContextSizes {
   return { whole: { before, after: before }, condensed: { before: 0, after: 0 } };
 }
 
-/** Texts are told from each other by their message. */
-function contentOf(message: AgentMessage): unknown {
-  return "content" in message && typeof message.content === "object" ? message.content : message;
+/** The content of a message and its blocks, by which it is known again; texts are told from each other by their message. */
+function partsOf(message: AgentMessage): unknown[] {
+  const content: unknown = "content" in message ? message.content : undefined;
+  return Array.isArray(content) ? [content, ...content] : [message];
 }
 
-/** Tokens of each call with its result, by occurrence key, and of each chain as a whole, by block. */
+/** What of a message stands in the request as it is: all of it, or some of its blocks. */
+function unchangedTokens(message: AgentMessage, standing: ReadonlySet<unknown>, book: TokenBook): number {
+  const [whole, ...blocks] = partsOf(message);
+  if (standing.has(whole)) return book.of(message);
+  if (book.of(message) === 0) return 0;
+  return contentTokens((blocks as { type: string }[]).filter((block) => standing.has(block)));
+}
+
+/** Tokens of each result, with the call's arguments where those are condensed too, by occurrence key, and of each chain as a whole, by block. */
 export interface CallSizes {
   calls: ReadonlyMap<string, Sizes>;
   chains: ReadonlyMap<string, Sizes>;
@@ -84,20 +93,21 @@ export function callSizes(
   spans: readonly ChainSpan[],
   book: TokenBook,
 ): CallSizes {
-  const before = tokensByCall(raw);
-  const after = tokensByCall(sent);
+  const inSent = new Set(sent.flatMap(partsOf));
+  const inRaw = new Set(raw.flatMap(partsOf));
+  const before = tokensByCall(raw, inSent);
+  const after = tokensByCall(sent, inRaw);
   const calls = new Map([...before].map(([key, tokens]) => [key, { before: tokens, after: after.get(key) ?? 0 }]));
   const chains = new Map<string, Sizes>();
   const standing = new Map(sent.flatMap((message) => [[chainIdOf(message), message] as const]));
   for (const { blockId, from, to } of spans) {
     const body = standing.get(blockId);
     if (!body) continue;
-    const isInside = ({ timestamp }: AgentMessage) => timestamp >= from && timestamp <= to;
-    const stays = (message: AgentMessage) => message !== body && isInside(message);
-    chains.set(blockId, {
-      before: book.sum(raw.filter(isInside)),
-      after: book.sum(sent.filter(stays)) + book.of(body),
-    });
+    const isInside = (message: AgentMessage) =>
+      message !== body && message.timestamp >= from && message.timestamp <= to;
+    const changed = (messages: readonly AgentMessage[], standing: ReadonlySet<unknown>) =>
+      messages.filter(isInside).reduce((sum, one) => sum + book.of(one) - unchangedTokens(one, standing, book), 0);
+    chains.set(blockId, { before: changed(raw, inSent), after: changed(sent, inRaw) + book.of(body) });
   }
   return { calls, chains };
 }
@@ -107,18 +117,25 @@ function chainIdOf(message: AgentMessage): string | undefined {
   return /^<compressed-chain id="(b\d+)"/.exec(textOf(message.content))?.[1];
 }
 
-/** A result counts with the block that asked for it. */
-function tokensByCall(messages: readonly AgentMessage[]): Map<string, number> {
+/** A result counts with the block that asked for it, unless that block stands in the `others` as well. */
+function tokensByCall(messages: readonly AgentMessage[], others: ReadonlySet<unknown>): Map<string, number> {
   const tokens = new Map<string, number>();
   const pairing = new CallPairing();
   const keyOf = resultKeysIn(messages);
   for (const message of messages) {
     if (isAssistant(message)) pairing.open(message);
+<<<<<<< HEAD
     const result = resultOf(message);
     if (!result) continue;
     const call = pairing.take(result.toolCallId);
     const size = estimateMessageTokens(message) + (call ? contentTokens([call]) : 0);
     tokens.set(keyOf(result), size);
+=======
+    if (!isToolResult(message)) continue;
+    const call = pairing.take(message.toolCallId);
+    const size = estimateMessageTokens(message) + (call && !others.has(call) ? contentTokens([call]) : 0);
+    tokens.set(keyOf(message), size);
+>>>>>>> docs
     // Records of earlier releases are keyed by the bare id.
     tokens.set(String(result.toolCallId), size);
   }

@@ -1,7 +1,7 @@
-/** Tables and sentences for a terminal, no wider than 60 columns where that can be. */
+/** Tables and sentences that fit a terminal of 60 columns, in which the host keeps one free on each side. */
 
 /** Columns of the narrowest terminal that is reckoned with. */
-const COLUMNS = 60;
+const COLUMNS = 58;
 
 /** A sentence in lines; a word that is longer than a line is not broken. */
 export function wrapped(text: string, indent = ""): string {

@@ -1,5 +1,6 @@
 /** A replay as a table for a terminal. */
 import { changedSettings } from "../config.js";
+import { dollars } from "../money/sentences.js";
 import { count, grouped } from "../text/text.js";
 import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
 import { layOut, wrapped } from "./layout.js";
@@ -158,15 +159,16 @@ export function describeMisses(name: string, { uses }: VariantFigures): string[]
 /** What the costs rest on, in a sentence. */
 export function describePrices({ replay }: ReportSettings): string {
   const { prices, cacheLifetimeMs, minCacheTokens, contextWindow, answersCost, currency } = replay;
+  const answers = currency === "USD" ? dollars(answersCost) : answersCost.toFixed(2);
   const unit = currency === "USD" ? "USD" : "the price of one million input tokens";
-  return `Prices: ${prices}, in ${unit}; cache kept for ${grouped(cacheLifetimeMs / 60_000)} min, from ${grouped(minCacheTokens)} tokens; window ${grouped(contextWindow)} tokens. Answers cost ${answersCost.toFixed(2)} in each variant and are left out.`;
+  return `Prices: ${prices}, in ${unit}; cache kept for ${grouped(cacheLifetimeMs / 60_000)} min, from ${grouped(minCacheTokens)} tokens; window ${grouped(contextWindow)} tokens. Answers cost ${answers} in each variant and are left out.`;
 }
 
 /** How tokens were estimated and how far off that is for a request, in a sentence. */
 export function describeCalibration({ errorPct, scales }: ReplayReport["calibration"]): string {
   if (errorPct === null) return "Calibration: no usage was recorded; tokens are estimates.";
   const used = scales.map(({ model, factor, baseTokens, requests }) => {
-    return `${model}: ${grouped(baseTokens)} tokens of system prompt and tools, ${factor.toFixed(2)} for each that was estimated (${count(requests, "request")})`;
+    return `${model}: ${grouped(baseTokens)} tokens of system prompt and tools, ${factor.toFixed(2)} for each estimated one (${count(requests, "request")})`;
   });
   const scaled = used.length > 0 ? ` ${used.join("; ")}.` : "";
   return `Calibration: mean error of a request ${errorPct.toFixed(1)}%.${scaled}`;

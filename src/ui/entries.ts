@@ -8,7 +8,7 @@ import { callsOf } from "../session/index-calls.js";
 import { findHeld } from "../session/lean-records.js";
 import { count } from "../text/text.js";
 import { CUSTOM_TYPE_FRONTIER, type SummaryEntryData } from "../types.js";
-import { change, fit, type Paint, readable, type Sizes } from "./paint.js";
+import { fit, type Paint, readable, type Sizes, short } from "./paint.js";
 
 type EntryRenderer = (
   entry: Parameters<typeof readOwnEntry>[0],
@@ -80,6 +80,8 @@ function textsOf({ text, parts }: SummaryEntryData): string[] {
   return text === "" ? parts.map((part) => `**${part.shortId}** ${part.text}`) : [text];
 }
 
+/** Columns from which on the key's use is told. */
+const WIDE = 80;
 /** Calls that a line names; more do not fit. */
 const NAMED_CALLS = 3;
 
@@ -101,7 +103,9 @@ export class FlushEntry implements Component {
   }
 
   render(width: number): string[] {
-    const hint = this.markdown || this.flush.text === "" ? "" : ` (${this.view.key} to expand)`;
+    // In few columns the names of what was condensed are worth more than the words around them.
+    const words = width < WIDE ? "" : " to expand";
+    const hint = this.markdown || this.flush.text === "" ? "" : ` (${this.view.key}${words})`;
     const room = Math.max(20, width - hint.length);
     const line = `${fit(readable(`pruner: ${lineOf(this.flush)}`), room)}${hint}`;
     return [fit(this.paint.fg("dim", line), width), ...(this.markdown?.render(width) ?? [])];
@@ -116,6 +120,7 @@ function lineOf({ calls, duplicates, chains, sizes }: Flush): string {
     ...(duplicates > 0 ? [count(duplicates, "duplicate")] : []),
     ...(chains > 0 ? [count(chains, "chain")] : []),
   ];
-  const size = sizes.before > sizes.after ? `condensed ${change(sizes)} characters` : "compressed";
+  const { before, after } = sizes;
+  const size = before > after ? `condensed ${short(before)}→${short(after)} characters` : "compressed";
   return parts.length === 0 ? size : `${size}: ${parts.join(", ")}`;
 }

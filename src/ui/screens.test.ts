@@ -16,7 +16,7 @@ import { CUSTOM_TYPE_FRONTIER } from "../types.js";
 import { ContextScreen, contextChart } from "./context-chart.js";
 import { contextShares } from "./context-model.js";
 import { FlushEntry, flushOf, registerEntryRenderers } from "./entries.js";
-import { change, PLAIN } from "./paint.js";
+import { PLAIN, short } from "./paint.js";
 import { progressLines } from "./progress.js";
 import { SettingsScreen } from "./settings-screen.js";
 import { segment } from "./status-line.js";
@@ -494,9 +494,11 @@ describe("flushes in the transcript", () => {
     if (!flush) throw new Error("no flush");
     const [line] = new FlushEntry(flush, { expanded: false, key: "ctrl+o" }, PLAIN).render(200);
     expect(line).toContain(
-      `condensed ${change(flush.sizes)} characters: read src/ein/sehr/langer/Pfad/mit/日本語/a0.ts, read`,
+      `condensed ${short(flush.sizes.before)}→${short(flush.sizes.after)} characters: read src/ein/sehr/langer/Pfad/mit/日本語/a0.ts, read`,
     );
     expect(line).toContain("/b0.ts");
+    const [narrow] = new FlushEntry(flush, { expanded: false, key: "ctrl+o" }, PLAIN).render(60);
+    expect(narrow).toContain("characters: read");
     expect(line).not.toContain("a1.ts");
     expect(first?.type === "custom" && flushOf([], first)?.calls).toEqual([]);
   });

@@ -137,7 +137,7 @@ export class SettingsScreen implements Screen {
     const outcome = this.outcome?.key === key ? this.outcome : undefined;
     return [
       `${group}: ${help} (${key}, default: ${formatSetting(key, setting.default)})`,
-      ...(facts ? [theme.fg("muted", facts)] : []),
+      ...(facts ? [theme.fg("muted", visible(facts))] : []),
       ...(models === undefined ? [] : [theme.fg("warning", `For this model ${visible(byModel(models))} holds.`)]),
       ...(note ? [theme.fg("warning", note)] : []),
       ...(outcome?.type === "info" ? [theme.fg("success", `Saved: ${visible(outcome.message)}`)] : []),

@@ -16,7 +16,7 @@ const MAX_TOPIC = 200;
 /** How one call stands in the next request. */
 export type CallFate = "condensed" | "spilled" | "duplicate" | "raw" | "kept";
 
-/** One condensed call. Sizes in tokens, arguments included, estimated as for every other screen. */
+/** One condensed call. Sizes in estimated tokens, as on every other screen: arguments count where they are condensed. */
 export interface CallNode extends Sizes {
   /** `t12`. */
   ref: string;

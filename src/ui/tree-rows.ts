@@ -1,6 +1,6 @@
 /** The lines of the tree of what is condensed. */
 import { count } from "../text/text.js";
-import { fit, type Paint, padded, saving, short } from "./paint.js";
+import { fit, type Paint, padded, type Sizes, saving, short } from "./paint.js";
 import type { CallNode, GroupNode } from "./tree-model.js";
 
 /** Columns of `14.2k → 1.3k −91%`. */
@@ -22,6 +22,12 @@ export function foldKey({ kind, id }: GroupNode): string {
   return `${kind} ${id}`;
 }
 
+/** What all of it comes to: the figures of the status, since rows may hold results that are not condensed. */
+export function treeTitle(condensed: Sizes | undefined): string {
+  const { before, after } = condensed ?? { before: 0, after: 0 };
+  return `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
+}
+
 /** One line of at most `width` columns; without `isOpen` no fold is drawn. */
 export function drawRow(
   row: TreeRow,
@@ -40,9 +46,9 @@ export function drawRow(
   const title = padded(`${cursor}${left}`, room);
   const note = call?.fate === "kept" ? "kept" : (call ? call.fate === "raw" : !group.active) ? "raw" : "";
   const sizes = before === after ? `${short(before)} ${note}`.trimEnd() : `${short(before)} → ${short(after)}`;
-  const percent = paint.fg("success", padded(saving(before, after), 5, "right"));
+  const percent = paint.fg("success", padded(saving(before, after), 6, "right"));
   const text = `${state.selected ? paint.fg("accent", title) : call ? paint.fg("muted", title) : title} `;
-  return fit(text + paint.fg("muted", padded(sizes, SIZES_WIDTH - 5, "right")) + percent, width);
+  return fit(text + paint.fg("muted", padded(sizes, SIZES_WIDTH - 6, "right")) + percent, width);
 }
 
 function groupTitle(group: GroupNode): string {

@@ -2,11 +2,11 @@
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
 import type { Pruner } from "../runtime.js";
 import type { ResultChoice } from "../types.js";
-import { framed, frameRows, saving, short, total, windowStart, wrapped } from "./paint.js";
+import { framed, frameRows, windowStart, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 import { documentOf } from "./tree-documents.js";
 import { condensedTree, type GroupNode } from "./tree-model.js";
-import { drawRow, foldKey, type TreeRow, visibleRows } from "./tree-rows.js";
+import { drawRow, foldKey, type TreeRow, treeTitle, visibleRows } from "./tree-rows.js";
 import { ViewerScreen } from "./viewer-screen.js";
 
 const MIN_LIST_ROWS = 3;
@@ -49,9 +49,7 @@ export class TreeScreen implements Screen {
   render(width: number): string[] {
     if (this.viewer) return this.viewer.render(width);
     const { theme } = this.stage;
-    const before = total(this.groups, "before");
-    const after = total(this.groups, "after");
-    const title = `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
+    const title = treeTitle(this.pruner.summary()?.condensed);
     const message = this.said ? ["", ...wrapped(theme.fg("success", this.said), width, "  ")] : [];
     this.width = width;
     return framed(

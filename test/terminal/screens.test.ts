@@ -45,7 +45,7 @@ async function play(running: Terminal, turns: number): Promise<void> {
   }
 }
 
-function saved(): unknown {
+function saved(): Record<string, unknown> {
   return JSON.parse(readFileSync(join(folders?.agentDir ?? "", "settings.json"), "utf8")).contextPrune;
 }
 
@@ -61,14 +61,14 @@ for (const host of HOSTS) {
     test(
       "a setting changed on the settings screen is saved and holds at the next request",
       async () => {
-        const given = { summarizerModel: "none", workingSet: null };
-        const running = await start(host, given, { product: PRODUCT_ENTRY });
+        const running = await start(host, { summarizerModel: "none" }, { product: PRODUCT_ENTRY });
+        const before = saved();
         await play(running, 1);
         await running.submit("/pruner");
         await running.see("Pruner settings");
         await running.press("Space");
         await running.see("Saved: enabled is now off.");
-        expect(saved()).toEqual({ ...given, enabled: false });
+        expect(saved()).toEqual({ ...before, enabled: false });
 
         await running.type("smallest");
         await running.see("→ Smallest batch");
@@ -80,7 +80,7 @@ for (const host of HOSTS) {
         await running.type("2500");
         await running.press("Enter");
         await running.see("Saved: minBatchChars is now 2500.");
-        expect(saved()).toEqual({ ...given, enabled: false, minBatchChars: 2500 });
+        expect(saved()).toEqual({ ...before, enabled: false, minBatchChars: 2500 });
         await running.press("Escape");
         await running.gone("Pruner settings");
 
@@ -196,12 +196,13 @@ for (const host of HOSTS) {
     );
 
     test.each([
-      { columns: 60, theme: "dark" },
-      { columns: 140, theme: "light" },
+      { columns: 60, rows: 20, theme: "dark" },
+      { columns: 80, rows: 24, theme: "light" },
+      { columns: 120, rows: 40, theme: "dark" },
     ])(
-      "$columns columns, $theme theme: every screen stands whole",
-      async ({ columns, theme }) => {
-        const running = await start(host, CLOSING, { columns, rows: 30, theme });
+      "$columns columns, $rows rows, $theme theme: every screen stands whole",
+      async ({ columns, rows, theme }) => {
+        const running = await start(host, CLOSING, { columns, rows, theme });
         await play(running, 2);
         for (const [command, title, content] of [
           ["/pruner settings", "Pruner settings", "→ Condensing"],
