@@ -124,18 +124,11 @@ function tokensByCall(messages: readonly AgentMessage[], others: ReadonlySet<unk
   const keyOf = resultKeysIn(messages);
   for (const message of messages) {
     if (isAssistant(message)) pairing.open(message);
-<<<<<<< HEAD
     const result = resultOf(message);
     if (!result) continue;
     const call = pairing.take(result.toolCallId);
-    const size = estimateMessageTokens(message) + (call ? contentTokens([call]) : 0);
-    tokens.set(keyOf(result), size);
-=======
-    if (!isToolResult(message)) continue;
-    const call = pairing.take(message.toolCallId);
     const size = estimateMessageTokens(message) + (call && !others.has(call) ? contentTokens([call]) : 0);
-    tokens.set(keyOf(message), size);
->>>>>>> docs
+    tokens.set(keyOf(result), size);
     // Records of earlier releases are keyed by the bare id.
     tokens.set(String(result.toolCallId), size);
   }
