@@ -232,7 +232,7 @@ export interface ContextPruneConfig {
   summarizerThinking: SummarizerThinking;
   /** Milliseconds without any event of the summariser's stream after which the call is given up. */
   summarizerIdleTimeoutMs: number;
-  /** Milliseconds that one summariser call may take in all. */
+  /** Milliseconds that one summariser call may take in total. */
   summarizerMaxTimeoutMs: number;
   /** Summariser calls that may run at once. */
   summarizerConcurrency: number;

@@ -83,7 +83,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
     expect(compactions(session)).toBe(0);
     expect(estimateTokens(session.requests.at(-1)?.messages ?? [])).toBeLessThan(WINDOW - RESERVE);
     await session.prompt("/pruner status");
-    expect(notices.at(-1)).toMatch(/Averted: [1-9]\d* compactions? /);
+    expect(notices.at(-1)).toMatch(/Avoided: [1-9]\d* compactions?, /);
     expect(session.errors).toEqual([]);
   });
 

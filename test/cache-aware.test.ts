@@ -103,9 +103,9 @@ describe("with a warm cache", () => {
     await play(played, COSTLY());
     expect(await stubs(played)).toBe(0);
     expect(frontiers(played)).toEqual([]);
-    expect(status(played)).toContain("Last decision: waited, since it does not pay yet");
+    expect(status(played)).toContain("Last decision: waited, because it does not pay yet");
     const said =
-      /expected to save ([\d,]+) tokens of input, .* more than ([\d,]+) tokens of input, which is its price with a margin/.exec(
+      /expected to save ([\d,]+) tokens of input and .* above ([\d,]+) tokens of input: that cost with a margin/.exec(
         status(played),
       );
     const [now = 0, needed = 0] = (said ?? []).slice(1).map((figure) => Number(figure.replaceAll(",", "")));
@@ -137,7 +137,7 @@ describe("what waited goes for nothing", () => {
     wait(6 * MINUTE);
     expect(await stubs(played)).toBe(1);
     expect(frontiers(played)).toHaveLength(1);
-    expect(status(played)).toContain("Last decision: condensed, since the prompt cache is cold");
+    expect(status(played)).toContain("Last decision: condensed, because the prompt cache is cold");
   });
 
   test("when the session is taken up again", async () => {
@@ -161,7 +161,7 @@ describe("what waited goes for nothing", () => {
     await play(played, COSTLY());
     played.host.usage = () => ({ tokens: 172_000, contextWindow: 200_000, percent: 86 });
     expect(await stubs(played)).toBe(1);
-    expect(status(played)).toContain("Last decision: condensed, since the window is nearly full");
+    expect(status(played)).toContain("Last decision: condensed, because the window is nearly full");
   });
 });
 

@@ -62,7 +62,7 @@ describe.each(HOSTS)("on the %s host", (host) => {
       expect(condensed.stderr).toMatch(
         /requests went out condensed\. Part of the cost: \d rewrites? of the prompt cache/,
       );
-      expect(raw.stderr).toContain(`This session: $${recordedCost(raw).toFixed(2)}, as it would have been raw`);
+      expect(raw.stderr).toContain(`This session: $${recordedCost(raw).toFixed(2)}, the same as without condensing`);
     },
     TIMEOUT,
   );

@@ -33,7 +33,7 @@ export function setActive({ pruner, args }: CommandInput, active: boolean): Comm
   return info(
     active
       ? `${blockId} is compressed again from the next request on.`
-      : `${blockId} stands raw from the next request on: ${count(chain.calls, "call")}, ${grouped(chain.rawChars)} characters. What was written to a file stays a preview.`,
+      : `${blockId} is sent raw from the next request on: ${count(chain.calls, "call")}, ${grouped(chain.rawChars)} characters. What was written to a file stays a preview.`,
   );
 }
 

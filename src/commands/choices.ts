@@ -55,7 +55,7 @@ export function outcome(result: NamedResult, verb: Verb, pruner: Pruner): string
       ? `${name} was neither kept nor dropped.`
       : `${name} is treated as the settings say from the next request on.`;
   }
-  if (!isUnderstood) return `${name} stays: it holds content that no stub could stand for.`;
+  if (!isUnderstood) return `${name} cannot be condensed: it holds content that no stub can replace.`;
   const when = isSeen ? "is condensed from the next request on" : "is condensed as soon as the model has answered it";
   return `${name} ${when}, unless its stub would be longer. ${undo}${off}`;
 }

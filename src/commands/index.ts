@@ -38,7 +38,7 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   {
     name: "doctor",
     usage: "[--clean|--report]",
-    help: "Check settings, model, files, extensions; say what to do",
+    help: "Check settings, model, files and extensions",
     complete: ({ args }) => completions(["--clean", "--report"].filter((option) => option.startsWith(args))),
     run: ({ pruner, host, args }) => {
       if (args === "--clean") return cleanUp(pruner, host);
@@ -56,14 +56,14 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
       return input.args === "" ? statsOf(input.pruner) : warning("Usage: /pruner stats [--all]");
     },
   },
-  { name: "replay", help: "Tell what this session would have cost raw, and with these settings", run: replay },
+  { name: "replay", help: "Show what this session costs raw, and with these settings", run: replay },
   { name: "settings", help: "Show and change every setting", run: openSettings },
   { name: "tree", help: "Browse what is condensed, down to the originals", run: openTree },
   { name: "context", help: "Show where the window goes, before and after", run: openContext },
   {
     name: "compact",
     usage: "[words]",
-    help: "As now, and compress every closed chain; words say what summaries should mind",
+    help: "As now, and compress every closed chain; words guide the summaries",
     run: compact,
   },
   {
@@ -80,7 +80,7 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
     complete: (input) => completeBlocks(input, false),
     run: (input) => setActive(input, true),
   },
-  choiceCommand("keep", "Keep one result word for word for good, or list some"),
+  choiceCommand("keep", "Keep one result word for word, or list results"),
   choiceCommand("drop", "Condense one result at once, whatever it costs"),
   choiceCommand("restore", "Undo keep or drop of one result"),
   {

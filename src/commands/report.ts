@@ -29,7 +29,7 @@ export function describeReport(report: FlushReport, options: ReportOptions = {})
   return info(
     report.trivial + report.oversized > 0
       ? `Nothing condensed.${rest}`
-      : "Nothing to condense: no finished output is pending that the model has already answered.",
+      : "Nothing to condense: there is no pending output that the model has answered.",
   );
 }
 

@@ -25,7 +25,7 @@ function describeStats(stats: Readonly<StatsEntryData>): string {
   const each = callCount === 1 ? "" : `, ${dollars(totalCost / callCount)} a call`;
   return [
     `Summariser: ${count(callCount, "call")}, ${failed}; ${grouped(totalInputTokens)} tokens in, ${grouped(totalOutputTokens)} out; ${dollars(totalCost)}${each}.`,
-    "Counted since the session began, failed calls included; a fork begins with the figures of what it was forked from.",
+    "This counts all calls since the session began, failed ones too. A fork starts with the figures of its parent session.",
   ].join("\n");
 }
 
@@ -47,7 +47,7 @@ async function readAll(pruner: Pruner, host: HostSnapshot): Promise<CommandResul
     const folder = session.getSessionDir();
     const files = sessionFiles([join(agentDir, "sessions"), ...(folder ? [folder] : [])]);
     const show = (done: number) =>
-      terminal?.setWidget(KEY, [`Reading the sessions of this machine: ${grouped(done)} of ${grouped(files.length)}`]);
+      terminal?.setWidget(KEY, [`Reading the sessions on this machine: ${grouped(done)} of ${grouped(files.length)}`]);
     show(0);
     const options = { ...modelFacts(models, process.env.PI_CACHE_RETENTION), config: () => pruner.settings };
     return info(describeLifetime(await lifetimeOf(files, options, show)));
@@ -63,8 +63,8 @@ function describeLifetime({ sessions, condensedSessions, bill, otherCost, otherT
   const used = otherCost > 0 ? dollars(otherCost) : `${grouped(Math.round(otherTokens))} prompt tokens`;
   return [
     condensedSessions === 0
-      ? "No session of this machine was condensed yet."
-      : billSentence(bill, `${count(condensedSessions, "condensed session")} of this machine`),
+      ? "No session on this machine has been condensed yet."
+      : billSentence(bill, `${count(condensedSessions, "condensed session")} on this machine`),
     billParts(bill),
     others > 0 ? `${count(others, "other session")}: ${used}.` : "",
     unread.length > 0

@@ -22,9 +22,9 @@ const TRIGGERS: Readonly<Record<PruneOn, string>> = {
 const FALLEN = {
   unexplained:
     "Cache reads have fallen without a flush. If that goes on, look for another extension that changes the prompt.",
-  cold: "Cache reads have fallen behind a pause or a change of the model, which leave the prompt cache cold.",
-  flushes: "Cache reads have fallen behind several flushes. If that goes on, choose a rarer pruneOn.",
-  flush: "Cache reads have fallen once, behind a flush: the changed part of the prompt is written to the cache again.",
+  cold: "Cache reads have fallen after a pause or a change of the model: the prompt cache had expired.",
+  flushes: "Cache reads have fallen after several flushes. If that goes on, choose a pruneOn that flushes less often.",
+  flush: "Cache reads have fallen once, after a flush: the changed part of the prompt is written to the cache again.",
 } as const;
 
 export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
@@ -34,7 +34,7 @@ export function statusOf(pruner: Pruner, host: HostSnapshot): CommandResult {
   if (!status || !branch) return NO_SESSION;
   const cache = cacheShare(branch);
   const lines = [
-    ...(bill ? [billSentence(bill), billParts(bill)].filter(Boolean) : ["This session: what it cost cannot be told."]),
+    ...(bill ? [billSentence(bill), billParts(bill)].filter(Boolean) : ["The cost of this session is not known."]),
     ...overview(status),
     `Next flush: ${nextTrigger(status.config, host)}.`,
     ...avertedOf(status),
@@ -84,7 +84,7 @@ const REASONS: Readonly<Record<CondensingDecision["reason"], string>> = {
 };
 
 function avertedOf({ averted }: PrunerStatus): string[] {
-  return averted > 0 ? [`Averted: ${count(averted, "compaction")} that the context as it is sent did not need.`] : [];
+  return averted > 0 ? [`Avoided: ${count(averted, "compaction")}, because the condensed context still fitted.`] : [];
 }
 
 /** The last decision of `cache-aware`, in USD, or in tokens at the input price where the model has no prices. */
@@ -95,11 +95,11 @@ function decisionOf({ decision }: PrunerStatus, { model }: Pick<HostSnapshot, "m
   const amount = (value: number) =>
     hasPrices ? dollars(value) : `${grouped(Math.round(value * 1_000_000))} tokens of input`;
   const what = flush ? (chains ? "condensed, chains too" : "condensed") : "waited";
-  const told = `Last decision: ${what}, since ${REASONS[reason]}: expected to save ${amount(savings)}, costs ${amount(price)} at once.`;
+  const told = `Last decision: ${what}, because ${REASONS[reason]}: it is expected to save ${amount(savings)} and costs ${amount(price)} at once.`;
   if (!waitsFor) return [told];
   const until = {
-    savings: `It is done once it is expected to save more than ${amount(waitsFor.needed)}, which is its price with a margin.`,
-    carried: `It is done once what waits has cost ${amount(waitsFor.needed)} in requests; so far ${amount(waitsFor.now)}.`,
+    savings: `It condenses once the expected saving is above ${amount(waitsFor.needed)}: that cost with a margin.`,
+    carried: `It condenses once carrying what waits has cost ${amount(waitsFor.needed)}; so far it has cost ${amount(waitsFor.now)}.`,
   };
   return [`${told} ${until[waitsFor.amount]}`];
 }

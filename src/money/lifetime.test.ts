@@ -69,7 +69,7 @@ describe("all sessions", () => {
     const root = machine();
     const session = new SimulatedSession(agentDirWith({}), new EntryTree(root));
     const { message } = await runCommand(session.pruner, session.host, "stats --all");
-    expect(message).toContain("2 condensed sessions of this machine: $2.70 instead of about $2.00 (+35%).");
+    expect(message).toContain("2 condensed sessions on this machine: $2.70 instead of about $2.00 (+35%).");
     expect(message).toContain("1 other session: $1.00.");
     expect(message).toContain("Could not be read: ");
     const widgets: unknown[] = [];
@@ -79,14 +79,14 @@ describe("all sessions", () => {
     await runCommand(session.pruner, { ...session.host, ui, terminal } as never, "stats --all");
     while (said.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     expect(said).toEqual([message]);
-    expect(widgets[0]).toEqual(["Reading the sessions of this machine: 0 of 5"]);
+    expect(widgets[0]).toEqual(["Reading the sessions on this machine: 0 of 5"]);
     expect(widgets.at(-1)).toBeUndefined();
   });
 
   test("are none on a new machine", async () => {
     const session = new SimulatedSession(agentDirWith({}));
     const { message } = await runCommand(session.pruner, session.host, "stats --all");
-    expect(message).toBe("No session of this machine was condensed yet.");
+    expect(message).toBe("No session on this machine has been condensed yet.");
     expect((await runCommand(session.pruner, session.host, "stats --al")).message).toBe("Usage: /pruner stats [--all]");
   });
 });

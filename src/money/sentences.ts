@@ -12,11 +12,11 @@ export function dollars(amount: number): string {
 /** `This session: $0.32 instead of about $0.49 (-35%).` Without prices the same in prompt tokens. */
 export function billSentence(bill: Bill, subject = "This session"): string {
   const { unit, paid, raw } = totalsOf(bill);
-  if (bill.requests === 0) return `${subject}: no provider has told what was used yet.`;
+  if (bill.requests === 0) return `${subject}: no usage has been reported yet.`;
   const amount = (value: number) => (unit === "USD" ? dollars(value) : `${grouped(Math.round(value))} prompt tokens`);
   const change = raw > 0 ? Math.round((paid / raw - 1) * 100) : 0;
   if (bill.condensedRequests === 0 && bill.summaries.count === 0) {
-    return `${subject}: ${amount(paid)}, as it would have been raw: no request went out condensed.`;
+    return `${subject}: ${amount(paid)}, the same as without condensing: no request went out condensed.`;
   }
   const sign = change < 0 ? "-" : change > 0 ? "+" : "±";
   const instead = unit === "USD" ? dollars(raw) : grouped(Math.round(raw));

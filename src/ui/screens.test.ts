@@ -408,7 +408,7 @@ describe("the tree", () => {
     press(screen, ...Array.from({ length: 20 }, () => "up"));
     expect(screen.render(120).join("\n")).toContain("b1 chain, 2 calls");
     press(screen, "d");
-    expect(screen.render(120).join("\n")).toContain("b1 stands raw from the next request on");
+    expect(screen.render(120).join("\n")).toContain("b1 is sent raw from the next request on");
     expect(pruner.chains()?.[0]?.active).toBe(false);
     press(screen, "d");
     expect(pruner.chains()?.[0]?.active).toBe(true);

@@ -15,18 +15,19 @@ import { reasonOf } from "../text/text.js";
 
 /** What a change of a setting does to the provider's prompt cache, where it does anything. */
 const CACHE_NOTES: Readonly<Partial<Record<SettingKey, string>>> = {
-  enabled: "the next request is written anew from the first condensed result on.",
+  enabled: "the next request rewrites the cache from the first condensed result on.",
   pruneOn: "each flush rewrites the prompt from its first change on; fewer flushes keep more of it cached.",
   "chainCompression.enabled": "compressing a chain rewrites the prompt from that chain on.",
   "chainCompression.rollingWindow":
     "a smaller window compresses more at the next flush, which rewrites the prompt there.",
   "chainCompression.batchSize": "larger groups rewrite the prompt less often.",
   "chainCompression.stripFinalAssistantThinking":
-    "the next request is written anew from the first compressed chain on.",
-  "condenseArgs.enabled": "the next request is written anew from the first call on whose arguments change.",
-  "condenseArgs.minStringChars": "the next request is written anew from the first call on whose arguments change.",
-  "purgeErrors.enabled": "the next request is written anew from the first failed call on.",
-  "purgeErrors.minArgChars": "the next request is written anew from the first failed call on whose arguments change.",
+    "the next request rewrites the cache from the first compressed chain on.",
+  "condenseArgs.enabled": "the next request rewrites the cache from the first call on whose arguments change.",
+  "condenseArgs.minStringChars": "the next request rewrites the cache from the first call on whose arguments change.",
+  "purgeErrors.enabled": "the next request rewrites the cache from the first failed call on.",
+  "purgeErrors.minArgChars":
+    "the next request rewrites the cache from the first failed call on whose arguments change.",
   maxImagesPerRequest: "dropping images rewrites the prompt from the first of them on, so they go in steps.",
   spillThreshold: "a lower limit also takes results that were sent before; the prompt is rewritten from there on.",
   autoBudgetThreshold: "each flush that it forces rewrites the prompt from its first change on.",

@@ -109,7 +109,7 @@ export class TreeScreen implements Screen {
     this.pruner.setChainActive(group.id, !group.active);
     this.groups = condensedTree(this.pruner) ?? [];
     this.said = group.active
-      ? `${group.id} stands raw from the next request on; the prompt is written anew from there.`
+      ? `${group.id} is sent raw from the next request on. The prompt cache is rewritten from there on.`
       : `${group.id} is compressed again from the next request on.`;
   }
 
@@ -123,7 +123,7 @@ export class TreeScreen implements Screen {
     const now = { keep: "stays word for word", drop: "is condensed", none: "is treated as the settings say" };
     this.said = before
       ? `${call.ref} ${now[choice ?? "none"]} from the next request on.`
-      : `${call.ref} stands before a compaction: no request carries it.`;
+      : `${call.ref} is from before a compaction, so no request carries it.`;
   }
 
   private view(row: TreeRow): void {

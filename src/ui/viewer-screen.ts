@@ -80,7 +80,7 @@ export class ViewerScreen implements Screen {
     const { theme } = this.stage;
     const summary = this.markdown
       ? [...this.markdown.render(width)]
-      : wrapped(theme.fg("muted", "No summary: what stands in its place was made without one."), width);
+      : wrapped(theme.fg("muted", "No summary: the text in its place was made without a model."), width);
     return [
       ...summary,
       ...this.document.originals.flatMap((original) => ["", ...layOut(original, this.expanded, this.stage, width)]),
