@@ -6,6 +6,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
 import { changedSettings, DEFAULT_CONFIG, parseSetting } from "../config.js";
 import { runCommand } from "./index.js";
+import { SHOWN } from "./types.js";
 
 const place = mkdtempSync(join(tmpdir(), "pi-condense-replay-"));
 afterAll(() => rmSync(place, { recursive: true }));
@@ -79,8 +80,11 @@ describe("/pruner replay", () => {
           : undefined,
     };
     // Only what the command asks for stands in for the host's.
-    const given = { ...host, terminal, models } as unknown as typeof host;
-    const { message: text } = await runCommand(pruner, given, "replay");
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const given = { ...host, terminal, models, ui: { notify: resolve } } as unknown as typeof host;
+    // The host takes prompts meanwhile.
+    expect(await runCommand(pruner, given, "replay")).toEqual(SHOWN);
+    const text = await promise;
     expect(shown[0]).toEqual(["Replaying this session: 0%"]);
     expect(shown.at(-1)).toBeUndefined();
     expect(text).toContain("in USD");

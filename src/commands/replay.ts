@@ -10,7 +10,7 @@ import { findModel } from "../host/models.js";
 import { reasonOf } from "../text/text.js";
 import { isAssistant } from "../transcript/messages.js";
 import type { ContextPruneConfig } from "../types.js";
-import { type CommandInput, type CommandResult, info, warning } from "./types.js";
+import { answer, type CommandInput, type CommandResult, failure, info, SHOWN, warning } from "./types.js";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/pi-condense.mjs", import.meta.url));
 /** Milliseconds; sessions of thousands of requests take a minute. */
@@ -18,8 +18,18 @@ const LIMIT_MS = 10 * 60_000;
 const MAX_OUTPUT_BYTES = 1_000_000;
 const KEY = "pruner-replay";
 
-/** Runs the command line in a process of its own, so that the host goes on meanwhile. */
-export async function replay({ pruner, host }: CommandInput): Promise<CommandResult> {
+/**
+ * Runs the command line in a process of its own. In a terminal the answer comes later, from the background: a host that
+ * waits for a command takes no prompt meanwhile.
+ */
+export async function replay(input: CommandInput): Promise<CommandResult> {
+  const running = replayOf(input).catch(failure);
+  if (!input.host.terminal) return running;
+  void running.then((result) => answer(input.host, result));
+  return SHOWN;
+}
+
+async function replayOf({ pruner, host }: CommandInput): Promise<CommandResult> {
   const file = host.session.getSessionFile();
   if (file === undefined || !existsSync(file)) {
     return warning("There is nothing to replay: this session has no file yet.");

@@ -74,6 +74,11 @@ describe("cacheShare", () => {
     expect(cacheShare(branchOf(reply(100, 900), reply(100, 900)))?.fallen).toBe(false);
     expect(cacheShare(branchOf(reply(900, 100), reply(700, 300)))?.fallen).toBe(false);
   });
+
+  test("has not fallen where all that stood before was read, and much is new", () => {
+    expect(cacheShare(branchOf(reply(900, 100), reply(1_000, 6_000)))?.fallen).toBe(false);
+    expect(cacheShare(branchOf(reply(900, 100), reply(400, 6_000)))?.fallen).toBe("unexplained");
+  });
 });
 
 test("a fall of the cache reads is put down to what stands before it", () => {

@@ -26,7 +26,6 @@ export function describeAdvice(reports: readonly NamedReport[]): string | undefi
   ];
   const best = choices.reduce((least, choice) => (choice.cost < least.cost ? choice : least));
   const gain = pruned.cost > 0 ? 1 - best.cost / pruned.cost : 0;
-  if (gain < MIN_GAIN)
-    return "Advice: keep these settings. Nothing else that was reckoned would have been much cheaper.";
+  if (gain < MIN_GAIN) return "Advice: keep these settings. No other setting that was tried would have cost much less.";
   return `Advice: ${best.name} would have cost ${Math.round(gain * 100)}% less.`;
 }

@@ -7,7 +7,7 @@ import { CUSTOM_TYPE_FRONTIER } from "../types.js";
 
 /** Replies whose cache figures are looked at. */
 const RECENT_REPLIES = 5;
-/** A share below this, after replies that stood above the other, is a fall worth a warning. */
+/** A share below this, of this prompt and of the one before, after replies that stood above the other, is a fall. */
 const FALLEN_BELOW = 0.5;
 const STOOD_ABOVE = 0.75;
 
@@ -45,14 +45,16 @@ export function cacheShare(
   const total = usages.reduce((sum, reply) => sum + promptTokens(reply), 0);
   const shares = usages.map((reply) => reply.usage.cacheRead / promptTokens(reply));
   const before = shares.slice(0, -1);
-  const isLow = (shares.at(-1) ?? 0) < FALLEN_BELOW && before.some((share) => share > STOOD_ABOVE);
   const lowBehindFlush = replies.filter((one, i) => one.flushed && (shares[i] ?? 1) < FALLEN_BELOW).length;
   const [previous, last] = usages.slice(-2);
+  // A prompt that is mostly new has a small share, though all that stood before it was read from the cache.
+  const isLost = previous && last && last.usage.cacheRead < FALLEN_BELOW * promptTokens(previous);
+  const isLow = isLost && (shares.at(-1) ?? 0) < FALLEN_BELOW && before.some((share) => share > STOOD_ABOVE);
   const isCold =
     previous && last && (last.timestamp - previous.timestamp > lifetimeMs || modelOf(last) !== modelOf(previous));
   const flushReason = lowBehindFlush > 1 ? "flushes" : "flush";
   const why = isCold ? "cold" : replies.at(-1)?.flushed ? flushReason : "unexplained";
-  return { mean: read / total, shares, fallen: isLow && why };
+  return { mean: read / total, shares, fallen: isLow ? why : false };
 }
 
 function modelOf({ provider, model }: AssistantMessage): string {
