@@ -125,8 +125,10 @@ describe("status", () => {
     expect((await say(other, "status", host)).message).toContain(
       "Summaries by two/small, at another provider than the session's (one): tool output is sent to two.",
     );
-    const own = await say(sessionWith({}), "status", host);
+    const own = await say(sessionWith({ summarizerModel: "default" }), "status", host);
     expect(own.message).toContain("Summaries by one/big.");
+    const auto = await say(sessionWith({}), "status", host);
+    expect(auto.message).toContain("Summaries by mechanical digests, or one/big where it costs little.");
   });
 
   test("tells what summaries cost where the session's own model has no prices", async () => {

@@ -144,6 +144,7 @@ export function describeChoice(choice: SummarizerChoice, host: Pick<HostSnapshot
   if (choice.kind === "digest") return "mechanical digest, offline and free.";
   if (choice.kind === "missing") return `no model: ${choice.reason}.`;
   const { name } = choice.models.configured;
+  if (choice.isOptional) return `mechanical digests, or ${name} where it costs little.`;
   const provider = name.slice(0, name.indexOf("/"));
   const session = host.model?.provider;
   if (session === undefined || session === provider) return `${name}.`;
