@@ -19,6 +19,10 @@ const MINUTE = 60_000;
 const PRICED = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
 const FREE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 
+/** How the system prompt of a call for a summary begins. */
+const SUMMARISER = "^You condense";
+const LOOKS = 70;
+
 const lines = (word: string, count: number) => `The ${word} jumps over the lazy dog.\n`.repeat(count);
 const FILES = { "notes.md": lines("fox", 90), "kept.md": lines("cat", 1_200), "long.md": lines("hen", 1_200) };
 
@@ -168,6 +172,32 @@ describe.each(HOSTS)("on the %s host", (host) => {
       TIMEOUT,
     );
   });
+
+  test(
+    "auto buys a summary where it takes a small part of what it helps to save, and not at other prices",
+    async () => {
+      const looks = Array.from({ length: LOOKS }, (_, i) => ({
+        calls: [{ name: "read", arguments: { path: "notes.md", offset: 1 + i, limit: 1 } }],
+      }));
+      const course = (cost: typeof FREE): Course => ({
+        prompts: ["look"],
+        script: {
+          models: [model({ cost })],
+          rules: [{ system: SUMMARISER, reply: { text: "[1] Hens jump over the dog." } }],
+          // The longer a run has been, the longer it is expected to go on.
+          replies: [...looks, { calls: [read("long.md")] }, ...looks.slice(-4), { text: "Done." }],
+        },
+        contextPrune: { summarizerModel: "auto", pruneOn: "cache-aware" },
+      });
+      const asked = ({ requests }: PiRun) =>
+        requests.filter(({ systemPrompt }) => new RegExp(SUMMARISER).test(systemPrompt));
+      const withoutDiscount = await run(host, course({ input: 3, output: 3, cacheRead: 3, cacheWrite: 3 }));
+      expect(asked(withoutDiscount)).not.toEqual([]);
+      expect(JSON.stringify(withoutDiscount.requests.at(-1))).toContain("Hens jump over the dog.");
+      expect(asked(await run(host, course(PRICED)))).toEqual([]);
+    },
+    TIMEOUT,
+  );
 
   test(
     "a first session of 30 calls with the shipped settings is condensed, and costs at most 0.75 of raw",
