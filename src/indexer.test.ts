@@ -44,7 +44,7 @@ function captured(toolCallId: string, resultTimestamp: number, text = `output of
 }
 
 /** A reply that makes the call. */
-function callMessage(id: string, args: Record<string, unknown>): AgentMessage {
+function callMessage(id: string, args: Record<string, string>): AgentMessage {
   const zero = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
   const usage = { ...zero, totalTokens: 0, cost: { ...zero, total: 0 } };
   const content = [{ type: "toolCall" as const, id, name: "read", arguments: args }];
@@ -239,7 +239,7 @@ describe("addBatches", () => {
     const held = member("c2", 3);
     const { call } = held;
     const source = { toolCallId: "c2", toolName: "read", isError: false, timestamp: 3 };
-    tree.appendMessage(callMessage("c2", call.args));
+    tree.appendMessage(callMessage("c2", { path: "a.ts" }));
     tree.appendMessage({ role: "toolResult", ...source, content: [{ type: "text", text: call.resultText }] });
     indexer.reconstructFromSession(tree.getEntries(), tree.branch());
     const spill = { spillPath: "/blobs/c1.txt", spillBytes: 9, spillLines: 1, resultPreview: "out" };

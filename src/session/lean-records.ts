@@ -31,6 +31,11 @@ export function isHeld(record: ToolCallRecord | HeldRecord): record is HeldRecor
   return !("toolName" in record);
 }
 
+/** Its text stands in a blob; such a record is whole. */
+export function isSpilled(record: ToolCallRecord | HeldRecord): boolean {
+  return !isHeld(record) && record.spillPath !== undefined;
+}
+
 /** The record as a whole. Where its message is gone, it says next to nothing. */
 export function wholeRecord(
   held: HeldRecord,
@@ -55,13 +60,8 @@ export function wholeRecord(
     resultImages: found ? countImages(found.message.content) : undefined,
     outcome: held.outcome,
     contentHash: held.contentHash,
-    spillPath: held.spillPath,
-    spillBytes: held.spillBytes,
-    spillLines: held.spillLines,
-    spillLongestLine: held.spillLongestLine,
     change,
     changeChars: change ? longChars(args) : undefined,
-    resultPreview: held.resultPreview,
   };
 }
 
