@@ -468,7 +468,8 @@ function recordOf(
 ): ToolCallRecord | HeldRecord {
   const { toolCallId, toolName, args, resultText, isError, resultTimestamp, resultImages } = call;
   const said = outcome === (isError ? "error" : "ok") ? {} : { outcome };
-  if (isHeld) return { contentHash, ...said, ...spill };
+  // What is spilled keeps a record of its own: its stub holds before any flush, also in release 1.0.0.
+  if (isHeld && !spill) return { contentHash, ...said };
   return {
     toolCallId,
     toolName,

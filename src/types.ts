@@ -73,10 +73,7 @@ export interface ToolCallRecord {
  * What an index entry holds of a result that stands in a message of the session: the one that the ref at the same place of
  * the entry names. What else a record says is read there.
  */
-export type HeldRecord = Pick<
-  ToolCallRecord,
-  "outcome" | "spillPath" | "spillBytes" | "spillLines" | "spillLongestLine" | "resultPreview"
-> & { contentHash: string };
+export type HeldRecord = Pick<ToolCallRecord, "outcome"> & { contentHash: string };
 
 /** Ties a short ref (`t12`) to the occurrence that it names. */
 export interface SummaryToolCallRef {

@@ -62,11 +62,6 @@ const HeldType = Type.Object({
   // Records have it, so that a broken one is not taken for this.
   toolName: Type.Optional(Type.Never()),
   outcome: RecordType.properties.outcome,
-  spillPath: RecordType.properties.spillPath,
-  spillBytes: RecordType.properties.spillBytes,
-  spillLines: RecordType.properties.spillLines,
-  spillLongestLine: RecordType.properties.spillLongestLine,
-  resultPreview: RecordType.properties.resultPreview,
 });
 
 const RefType = Type.Object({

@@ -2,7 +2,7 @@
 import { shortHash } from "../capture/duplicates.js";
 import { occurrenceKey } from "../transcript/messages.js";
 import type { HeldRecord, IndexEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.js";
-import { type Awaiting, type HeldResult, isHeld, wholeRecord } from "./lean-records.js";
+import { type Awaiting, type HeldResult, isHeld, isSpilled, wholeRecord } from "./lean-records.js";
 
 /** A condensed call: its record and the ref that it answers to. */
 export interface IndexedCall extends Awaiting {
@@ -73,7 +73,7 @@ class StoredCall implements IndexedCall {
   }
 
   get isSpilled(): boolean {
-    return this.stored.spillPath !== undefined;
+    return isSpilled(this.stored);
   }
 
   get isError(): boolean {

@@ -46,6 +46,19 @@ test.each(["one", "two"])("of several results of one key, a record has the one o
   expect(call && isGone(call.record)).toBe(false);
 });
 
+test("a result has the call of its own path, where two processes wrote by turns", () => {
+  const paths = ["one", "two"].map((text) => {
+    const [asked, came] = turn(text);
+    return asked && came ? { asked, came: { ...came, parentId: asked.id } } : undefined;
+  });
+  const entries = [...paths.flatMap((path) => path?.asked ?? []), ...paths.flatMap((path) => path?.came ?? [])];
+  for (const text of ["one", "two"]) {
+    const [call] = held(text);
+    findHeld(entries, call ? [call] : []);
+    expect(call?.record.args).toEqual({ path: "a.ts", content: text });
+  }
+});
+
 test("a record whose message is gone says so, and is looked for once", () => {
   const calls = held("one");
   let looks = 0;

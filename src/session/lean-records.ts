@@ -31,6 +31,11 @@ export function isHeld(record: ToolCallRecord | HeldRecord): record is HeldRecor
   return !("toolName" in record);
 }
 
+/** Its text stands in a blob; such a record is whole. */
+export function isSpilled(record: ToolCallRecord | HeldRecord): boolean {
+  return !isHeld(record) && record.spillPath !== undefined;
+}
+
 /** The record as a whole. Where its message is gone, it says next to nothing. */
 export function wholeRecord(
   held: HeldRecord,
@@ -55,13 +60,8 @@ export function wholeRecord(
     resultImages: found ? countImages(found.message.content) : undefined,
     outcome: held.outcome,
     contentHash: held.contentHash,
-    spillPath: held.spillPath,
-    spillBytes: held.spillBytes,
-    spillLines: held.spillLines,
-    spillLongestLine: held.spillLongestLine,
     change,
     changeChars: change ? longChars(args) : undefined,
-    resultPreview: held.resultPreview,
   };
 }
 
@@ -82,19 +82,55 @@ export function findHeld(entries: readonly SessionEntry[], waiting: Iterable<Awa
     if (others) others.push(one);
     else wanted.set(one.occurrenceKey, [one]);
   }
-  const pairing = new CallPairing();
-  const ids = new ResultIds();
+  const turns = new TurnReader(entries);
   for (const entry of entries) {
-    if (entry.type !== "message") continue;
+    const result = turns.read(entry);
+    if (!result) continue;
+    for (const one of wanted.get(result.key) ?? [])
+      if (!one.found || hashOfResult(one.found.message) !== one.contentHash) one.found = result;
+  }
+}
+
+/** Reads entries in the order of the file, each result with the call on its own path: two processes may write by turns. */
+class TurnReader {
+  private pairing = new CallPairing();
+  private ids = new ResultIds();
+  private last: string | undefined;
+  private byId: ReadonlyMap<string, SessionEntry> | undefined;
+
+  constructor(private readonly entries: readonly SessionEntry[]) {}
+
+  read(entry: SessionEntry): (HeldResult & { key: string }) | undefined {
+    if (entry.parentId !== this.last && this.last !== undefined) this.moveTo(entry.parentId);
+    this.last = entry.id;
+    return this.take(entry);
+  }
+
+  /** Takes up the turn that the entry stands in. A parent that is gone leaves the order of the file. */
+  private moveTo(parentId: string | null): void {
+    if (parentId === null) return;
+    this.byId ??= new Map(this.entries.map((entry) => [entry.id, entry]));
+    const turn: SessionEntry[] = [];
+    for (let entry = this.byId.get(parentId); entry; entry = this.byId.get(entry.parentId ?? "")) {
+      turn.push(entry);
+      if (entry.type === "message" && isAssistant(entry.message)) break;
+    }
+    if (turn.length === 0) return;
+    this.pairing = new CallPairing();
+    this.ids = new ResultIds();
+    for (const entry of turn.reverse()) this.take(entry);
+  }
+
+  private take(entry: SessionEntry): (HeldResult & { key: string }) | undefined {
+    if (entry.type !== "message") return undefined;
     const { message } = entry;
     if (isAssistant(message)) {
-      pairing.open(message);
-      ids.opens();
+      this.pairing.open(message);
+      this.ids.opens();
     }
-    if (!isToolResult(message)) continue;
-    const call = pairing.take(message.toolCallId);
-    for (const one of wanted.get(occurrenceKey(ids.idOf(message), message.timestamp)) ?? [])
-      if (!one.found || hashOfResult(one.found.message) !== one.contentHash) one.found = { message, call };
+    if (!isToolResult(message)) return undefined;
+    const call = this.pairing.take(message.toolCallId);
+    return { message, call, key: occurrenceKey(this.ids.idOf(message), message.timestamp) };
   }
 }
 

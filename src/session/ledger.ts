@@ -17,6 +17,7 @@ import { type CallSummary, summaryReader } from "./batch-summaries.js";
 import { BranchCalls } from "./branch-calls.js";
 import type { IndexEntry, OwnEntry } from "./entries.js";
 import { callsOf, type IndexedCall } from "./index-calls.js";
+import { isSpilled } from "./lean-records.js";
 import { splitLegacySummary } from "./legacy.js";
 
 /** A result that repeats an indexed one. */
@@ -301,10 +302,6 @@ export class BranchLedger implements CommittedState {
     this.addSummaries({ occurrenceKeys, parts });
     this.legacySummaries.push({ text, occurrenceKeys });
   }
-}
-
-function isSpilled(record: { spillPath?: string }): boolean {
-  return record.spillPath !== undefined;
 }
 
 function addByHash(calls: Map<string, IndexedCall>, call: IndexedCall): void {
