@@ -39,6 +39,7 @@ const OPERATORS = [
   [/\bMath\.min\(/g, "Math.max("],
   [/\bif \(/g, "if (false && "],
 ];
+const SOURCE = /(?<!\.test)\.ts$/;
 const NO_CODE = /^\s*(\*|\/\/|\/\*|import |export type |type |export interface |interface )/;
 
 const { values, positionals } = parseArgs({
@@ -49,15 +50,17 @@ if (positionals.length === 0) {
   process.stderr.write("Usage: node scripts/mutate.mjs [--count n] [--seed n] [--tests path,path] path...\n");
   process.exit(2);
 }
-const mutants = shuffled(positionals.flatMap(mutantsAt), Number(values.seed)).slice(
-  0,
-  Number(values.count ?? Infinity),
-);
+const count = Number(values.count ?? Infinity);
+const mutants = shuffled(positionals.flatMap(mutantsAt), Number(values.seed)).slice(0, count);
 const copy = mkdtempSync(join(tmpdir(), "mutants-"));
 process.on("exit", () => rmSync(copy, { recursive: true, force: true }));
-process.on("SIGINT", () => process.exit(130));
 cpSync(ROOT, copy, { recursive: true, filter: (path) => !NOT_COPIED.has(basename(path)) });
 symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
+for (const tests of new Set(mutants.map(({ path }) => testsOf(path)))) {
+  if (passes(tests)) continue;
+  process.stderr.write(`Without any change, these tests fail: ${tests}\n`);
+  process.exit(2);
+}
 const survivors = mutants.filter(survives);
 process.stdout.write(
   `${mutants.length} mutants, ${mutants.length - survivors.length} noticed, ${survivors.length} survived\n`,
@@ -68,7 +71,7 @@ process.exitCode = survivors.length > 0 ? 1 : 0;
 function mutantsAt(target) {
   const [path, number] = target.split(":");
   if (statSync(join(ROOT, path)).isDirectory()) {
-    return readdirSync(join(ROOT, path)).flatMap((name) => (isSource(name) ? mutantsAt(join(path, name)) : []));
+    return readdirSync(join(ROOT, path)).flatMap((name) => (SOURCE.test(name) ? mutantsAt(join(path, name)) : []));
   }
   const lines = readFileSync(join(ROOT, path), "utf8").split("\n");
   return lines.flatMap((line, i) =>
@@ -83,10 +86,6 @@ function mutantsAt(target) {
   );
 }
 
-function isSource(name) {
-  return name.endsWith(".ts") && !name.endsWith(".test.ts");
-}
-
 /** In an order that the seed alone decides. */
 function shuffled(items, seed) {
   let state = seed;
@@ -98,16 +97,24 @@ function shuffled(items, seed) {
 }
 
 function survives({ path, number, changed, text }) {
-  const folder = dirname(path);
-  const tests = values.tests?.split(",") ?? [folder === "src" ? path.replace(/\.ts$/, ".test.ts") : `${folder}/`];
   const source = readFileSync(join(ROOT, path), "utf8");
   writeFileSync(join(copy, path), text);
-  const { status } = spawnSync(tool("bun"), ["test", "--bail", ...tests], {
+  const isUnnoticed = passes(testsOf(path));
+  writeFileSync(join(copy, path), source);
+  if (isUnnoticed) process.stdout.write(`survived ${path}:${number}  ${changed.trim()}\n`);
+  return isUnnoticed;
+}
+
+function testsOf(path) {
+  if (values.tests) return values.tests;
+  return dirname(path) === "src" ? path.replace(/\.ts$/, ".test.ts") : `${dirname(path)}/`;
+}
+
+function passes(tests) {
+  const { status } = spawnSync(tool("bun"), ["test", "--bail", ...tests.split(",")], {
     cwd: copy,
     env: { ...process.env, PROPERTY_RUNS: "25" },
     timeout: TIMEOUT_MS,
   });
-  writeFileSync(join(copy, path), source);
-  if (status === 0) process.stdout.write(`survived ${path}:${number}  ${changed.trim()}\n`);
   return status === 0;
 }
