@@ -6,14 +6,20 @@
  * every branch; what is rendered is kept for the current branch alone.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
+import {
+  type BatchMember,
+  type IndexableBatch,
+  indexEntry,
+  joinSummaries,
+  summaryEntry,
+} from "./session/batch-entries.js";
 import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
 import { FileLedger } from "./session/file-ledger.js";
 import type { IndexedCall } from "./session/index-calls.js";
 import { type Awaiting, findHeld } from "./session/lean-records.js";
 import { BranchLedger, type CommittedState } from "./session/ledger.js";
-import { hashOfResult, resultsByKey } from "./session/originals.js";
+import { hashOfResult } from "./session/originals.js";
 import { occurrenceKey } from "./transcript/messages.js";
 import { taggedText } from "./transcript/tags.js";
 import {
@@ -29,43 +35,15 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type DedupAliasEntryData,
   type FrontierEntryData,
-  type HeldRecord,
-  type IndexEntryData,
   REFUSED_ENTRY,
   type ResultChoice,
-  type SummaryEntryData,
-  type SummaryUsage,
   type ToolCallRecord,
 } from "./types.js";
 
+export type { BatchMember, BatchSummaryText, IndexableBatch } from "./session/batch-entries.js";
+
 /** Appends a custom entry to the session. */
 export type AppendEntry = (customType: string, data: unknown) => void;
-
-/** A call of a batch that is about to be indexed. */
-export interface BatchMember {
-  call: CapturedToolCall;
-  outcome: string;
-  contentHash: string;
-  /** Where the text has been written, so that the record need not hold it. */
-  spill?: Required<Pick<ToolCallRecord, "spillPath" | "spillBytes" | "spillLines" | "resultPreview">> &
-    Pick<ToolCallRecord, "spillLongestLine">;
-}
-
-/** What a batch's summary says: a text for each call, or one text for all that the call at `carrier` carries. */
-export type BatchSummaryText =
-  | { kind: "split"; whole: string; texts: readonly string[] }
-  | { kind: "whole"; whole: string; carrier: number };
-
-/** A batch that is about to be indexed. */
-export interface IndexableBatch {
-  turnIndex: number;
-  timestamp: number;
-  members: readonly BatchMember[];
-  /** The batch is indexed after the fact, so that its calls have refs. */
-  backfilled?: true;
-  /** Missing for results whose stub needs none. */
-  summary?: { content: BatchSummaryText; model: string; usage?: SummaryUsage };
-}
 
 /** Entries of the session, asked for when the text of a result is: every one of the file, and those of the current branch. */
 export interface SessionEntries {
@@ -84,8 +62,6 @@ export class ToolCallIndexer {
   private readonly given = { ref: 0, block: 0 };
   private readonly givenRefs = new Map<string, string>();
   private epochNumber = 0;
-  /** Results of the current branch by key, made when a batch is added. */
-  private results: ReadonlyMap<string, ToolResultMessage> | undefined;
 
   constructor(private readonly entries: SessionEntries = NO_ENTRIES) {
     this.file = new FileLedger(entries.all);
@@ -103,7 +79,6 @@ export class ToolCallIndexer {
     Object.assign(this.given, { ref: 0, block: 0 });
     this.givenRefs.clear();
     const { own, onBranch } = readEntries(all, branch);
-    this.results = undefined;
     this.file.learn(own);
     this.foldBranch(onBranch);
     return own;
@@ -112,7 +87,6 @@ export class ToolCallIndexer {
   /** The leaf has moved to another path: folds `branch` anew, keeping what the file holds. */
   resetBranch(branch: readonly SessionEntry[]): void {
     const own = readOwnEntries(branch);
-    this.results = undefined;
     // The path may hold entries that nobody has seen yet: those of a flush that broke off before the move.
     this.file.learn(own);
     this.foldBranch(own);
@@ -126,12 +100,13 @@ export class ToolCallIndexer {
     const waiting = new Map(batches.flatMap(({ members }) => members.map((member) => [member, awaiting(member)])));
     // As a record is read back, so that one that would be read otherwise is whole.
     findHeld(this.entries.all(), waiting.values());
-    this.results ??= resultsByKey(this.entries.branch());
-    const onBranch = this.results;
+    const onBranch = new Set(
+      this.entries.branch().map((entry) => (entry.type === "message" ? entry.message : undefined)),
+    );
     return (member) => {
       const { call, contentHash } = member;
       const { message, call: made } = waiting.get(member)?.found ?? {};
-      if (!message || message !== onBranch.get(call.occurrenceKey) || taggedText(call.resultText) !== "") return false;
+      if (!message || !onBranch.has(message) || taggedText(call.resultText) !== "") return false;
       if (!isDeepStrictEqual(made?.arguments ?? {}, call.args)) return false;
       return message.content === call.content || hashOfResult(message) === contentHash;
     };
@@ -145,7 +120,6 @@ export class ToolCallIndexer {
 
   /** Takes in an entry that has just been appended to the current branch. */
   fold(entry: SessionEntry): void {
-    if (entry.type === "message") this.results = undefined;
     const own = readOwnEntry(entry);
     if (!own) return;
     this.file.learn([own]);
@@ -401,88 +375,6 @@ function typed(customType: string, data: unknown): TypedData[] {
   return data === undefined ? [] : [[customType, data]];
 }
 
-/** A text that is split stands in its parts alone. */
-function summaryEntry(
-  members: readonly BatchMember[],
-  { content, model, usage }: NonNullable<IndexableBatch["summary"]>,
-  refs: readonly string[],
-): SummaryEntryData {
-  const parts = members.flatMap(({ call }, i) => {
-    const text = content.kind === "split" ? content.texts[i] : i === content.carrier ? content.whole : undefined;
-    const shortId = refs[i];
-    return text === undefined || shortId === undefined ? [] : [{ shortId, occurrenceKey: call.occurrenceKey, text }];
-  });
-  const occurrenceKeys = members.map(({ call }) => call.occurrenceKey);
-  const text = content.kind === "split" ? "" : content.whole;
-  return { text, parts, occurrenceKeys, model, ...(usage ? { usage } : {}) };
-}
-
-/** One entry for all summaries of a model that are split by call; a call without a part points to the first of its own entry. */
-function joinSummaries(summaries: readonly SummaryEntryData[]): SummaryEntryData[] {
-  const joined: SummaryEntryData[] = [];
-  for (const summary of summaries) {
-    const into = joined.findIndex((other) => other.text === "" && summary.text === "" && other.model === summary.model);
-    const other = joined[into];
-    if (other) joined[into] = joinTwo(other, summary);
-    else joined.push(summary);
-  }
-  return joined;
-}
-
-function joinTwo(a: SummaryEntryData, b: SummaryEntryData): SummaryEntryData {
-  const usage = a.usage && b.usage ? sumOf(a.usage, b.usage) : (a.usage ?? b.usage);
-  const parts = [...a.parts, ...b.parts];
-  const occurrenceKeys = [...a.occurrenceKeys, ...b.occurrenceKeys];
-  return { text: "", parts, occurrenceKeys, model: a.model, ...(usage ? { usage } : {}) };
-}
-
-function sumOf(a: SummaryUsage, b: SummaryUsage): SummaryUsage {
-  const inputTokens = a.inputTokens + b.inputTokens;
-  return { inputTokens, outputTokens: a.outputTokens + b.outputTokens, cost: a.cost + b.cost };
-}
-
 function awaiting({ call: { occurrenceKey: key }, contentHash }: BatchMember): Awaiting {
   return { occurrenceKey: key, contentHash, found: undefined };
-}
-
-function indexEntry(
-  { members, turnIndex, timestamp, backfilled }: IndexableBatch,
-  refs: readonly string[],
-  isHeld: (member: BatchMember) => boolean,
-): IndexEntryData {
-  return {
-    toolCalls: members.map((member) => recordOf(member, { turnIndex, timestamp }, isHeld(member))),
-    refs: members.flatMap(({ call: { toolCallId, resultTimestamp } }, i) => {
-      const shortId = refs[i];
-      return shortId === undefined ? [] : [{ shortId, toolCallId, resultTimestamp }];
-    }),
-    ...(backfilled ? { backfilled } : {}),
-  };
-}
-
-/** @param isHeld the session's own message has what the record need not hold */
-function recordOf(
-  { call, outcome, contentHash, spill }: BatchMember,
-  { turnIndex, timestamp }: Pick<IndexableBatch, "turnIndex" | "timestamp">,
-  isHeld: boolean,
-): ToolCallRecord | HeldRecord {
-  const { toolCallId, toolName, args, resultText, isError, resultTimestamp, resultImages } = call;
-  const said = outcome === (isError ? "error" : "ok") ? {} : { outcome };
-  // What is spilled keeps a record of its own: its stub holds before any flush, also in release 1.0.0.
-  if (isHeld && !spill) return { contentHash, ...said };
-  return {
-    toolCallId,
-    toolName,
-    args,
-    resultText: spill ? "" : resultText,
-    isError,
-    turnIndex,
-    timestamp,
-    resultTimestamp,
-    ...(resultImages > 0 ? { resultImages } : {}),
-    ...(spill ? { resultChars: resultText.length } : {}),
-    ...spill,
-    ...said,
-    contentHash,
-  };
 }

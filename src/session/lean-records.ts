@@ -86,12 +86,24 @@ export function findHeld(entries: readonly SessionEntry[], waiting: Iterable<Awa
     else wanted.set(one.occurrenceKey, [one]);
   }
   const turns = new TurnReader(entries);
-  for (const entry of entries) {
+  for (const entry of entries.slice(firstOf(wanted.keys(), entries))) {
     const result = turns.read(entry);
     if (!result) continue;
     for (const one of wanted.get(result.key) ?? [])
       if (!one.found || hashOfResult(one.found.message) !== one.contentHash) one.found = result;
   }
+}
+
+/** Index of the turn from which on results of these keys can stand: most often they are among the last of a long file. */
+function firstOf(keys: Iterable<string>, entries: readonly SessionEntry[]): number {
+  const times = new Set<number>();
+  for (const key of keys) times.add(key.includes("@") ? Number(key.slice(key.lastIndexOf("@") + 1)) : Number.NaN);
+  if (times.has(Number.NaN)) return 0;
+  const first = entries.findIndex(
+    (entry) => entry.type === "message" && times.has(timeOf(entry.message.timestamp) ?? -1),
+  );
+  const isTurn = (entry: SessionEntry) => entry.type === "message" && isAssistant(entry.message);
+  return first < 0 ? entries.length : Math.max(0, entries.slice(0, first).findLastIndex(isTurn));
 }
 
 /** Reads entries in the order of the file, each result with the call on its own path: two processes may write by turns. */
@@ -105,7 +117,7 @@ class TurnReader {
   constructor(private readonly entries: readonly SessionEntry[]) {}
 
   read(entry: SessionEntry): (HeldResult & { key: string }) | undefined {
-    if (entry.parentId !== this.last && this.last !== undefined) this.moveTo(entry.parentId);
+    if (entry.parentId !== this.last) this.moveTo(entry.parentId);
     this.last = entry.id;
     return this.take(entry);
   }

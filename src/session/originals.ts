@@ -2,7 +2,7 @@
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { contentHash, shortHash } from "../capture/duplicates.js";
-import { isAssistant, isToolResult, occurrenceKey, resultKeysIn, resultOf } from "../transcript/messages.js";
+import { isAssistant, occurrenceKey, resultKeysIn, resultOf } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import type { ToolCallRecord } from "../types.js";
 
@@ -17,13 +17,6 @@ export interface OriginalResult {
 /** The key of deduplication of a result, as its record has it. */
 export function hashOfResult({ toolName, isError, content }: ToolResultMessage): string {
   return contentHash({ toolName: String(toolName), isError: isError === true, content });
-}
-
-/** The results among these entries by occurrence key. */
-export function resultsByKey(entries: readonly SessionEntry[]): Map<string, ToolResultMessage> {
-  const messages = entries.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
-  const keyOf = resultKeysIn(messages);
-  return new Map(messages.filter(isToolResult).map((result) => [keyOf(result), result]));
 }
 
 /**
