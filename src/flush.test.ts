@@ -461,6 +461,18 @@ describe("a batch whose arguments are what is large", () => {
     expect(session.indexer.getRecord("c1@1")?.args).toEqual(write("c1").args);
   });
 
+  test("is indexed without asking the summariser where its result is empty, whatever the least size", async () => {
+    const session = new Session();
+    const summarize = () => {
+      throw new Error("asked");
+    };
+    const silent = { ...write("c1"), content: [], resultText: "" };
+    await session.flush([batch(silent)], summarize);
+    expect(session.types).toEqual([CUSTOM_TYPE_SUMMARY, CUSTOM_TYPE_INDEX, CUSTOM_TYPE_FRONTIER]);
+    const idle = { ...silent, args: {} };
+    expect(await new Session().flush([batch(idle)], summarize)).toMatchObject({ trivial: 1 });
+  });
+
   test("is trivial where arguments are not condensed, or are too small as well", async () => {
     const off = { ...DEFAULT_CONFIG.condenseArgs, enabled: false };
     for (const config of [{ minBatchChars: 1000, condenseArgs: off }, { minBatchChars: 10_000 }]) {

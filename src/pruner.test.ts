@@ -155,6 +155,20 @@ describe("a condensed result", () => {
     expect(pruneMessages(cut, planOf([record("c1", 3)]))).toBe(cut);
   });
 
+  test("that was spilled keeps its images, and stays where its text is shorter than the stub", () => {
+    const image = { type: "image" as const, data: "AAAA", mimeType: "image/png" };
+    const spill = { spillPath: "/blobs/c1.txt", spillBytes: 70_000, spillLines: 3, resultPreview: "head" };
+    const plan = planOf([{ ...record("c1", 3, ""), ...spill, resultChars: 70_000, resultImages: 1 }]);
+    const withText = (text: string) => [
+      ...[user(1), assistant(2, ["c1"])],
+      { ...result("c1", 3), content: [{ type: "text" as const, text }, image] },
+    ];
+    const stub = { type: "text", text: expect.stringContaining("t1") };
+    expect(textsOf(pruneMessages(withText("x".repeat(70_000)), plan))).toEqual([stub, image]);
+    const cut = withText("cut by someone else");
+    expect(pruneMessages(cut, plan)).toBe(cut);
+  });
+
   test("that nobody has answered yet stays, also behind an errored reply", () => {
     const open = [user(1), assistant(2, ["c1"]), result("c1", 3)];
     const plan = planOf([record("c1", 3)]);

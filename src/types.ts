@@ -43,7 +43,7 @@ export interface ToolCallRecord {
   isError: boolean;
   /** Position of the assistant turn in the context it was captured from; for people who read the file. */
   turnIndex: number;
-  /** Timestamp of the assistant message that made the call, or of a held result itself; ms since the epoch. */
+  /** Timestamp of the assistant message that made the call, ms since the epoch. */
   timestamp: number;
   /** Timestamp of the tool result message, ms since the epoch. */
   resultTimestamp?: number;

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { captureUnindexedBatches } from "../batch-capture.js";
 import { DEFAULT_CONFIG } from "../config.js";
+import { estimateTokens } from "../transcript/tokens.js";
 import type { ChainRange } from "../types.js";
 import { type ForecastConfig, forecastChains, forecastStubs, forecastSummarizer, joinForecasts } from "./forecast.js";
 
@@ -93,9 +94,23 @@ describe("forecast of stubs", () => {
     const talk = new Talk().user().call("a", { path: "a.ts", content: K_TOKENS }).result("a", "written").say("done");
     const forecast = talk.forecast();
     expect(forecast.firstChanged).toBe(1);
+    // 1,000 tokens become a marker.
     expect(forecast.clearedTokens).toBeGreaterThan(950);
+    expect(forecast.clearedTokens).toBeLessThan(1_000);
     const off = { ...CONFIG, condenseArgs: { ...CONFIG.condenseArgs, enabled: false } };
     expect(talk.forecast(off)).toEqual({ clearedTokens: 0, keptTokens: 0, firstChanged: -1 });
+  });
+
+  test("passes over a result whose stub would be hardly shorter, beside long arguments", () => {
+    const cleared = (text: string) =>
+      new Talk().user().call("a", { content: K_TOKENS }).result("a", text).say("done").forecast().clearedTokens;
+    // 60 tokens against a header of 45 and a summary of 6.
+    expect(cleared("x".repeat(222))).toBe(cleared("written"));
+  });
+
+  test("changes the prompt from the first message on where that is the call", () => {
+    const talk = new Talk().call("a", { content: K_TOKENS }).result("a", K_TOKENS).say("done");
+    expect(talk.forecast().firstChanged).toBe(0);
   });
 
   test("passes over batches that a flush leaves as they are", () => {
@@ -134,6 +149,19 @@ describe("forecast of stubs", () => {
     expect(far.carriedTokens).toBeCloseTo(far.clearedTokens * 11, 5);
     expect(far.isLate).toBe(true);
   });
+
+  test.each([
+    [3, true],
+    [4, false],
+  ])(
+    "looks back over so many blocks for an earlier end, three behind it: %p, all written anew: %p",
+    (blocks, isAll) => {
+      const talk = new Talk().user().call("a").result("a", K_TOKENS).call("b").result("b", K_TOKENS).say("done");
+      const config = { ...CONFIG, lookback: { blocks, ends: new Set([3]) } };
+      const { carriedTokens } = forecastStubs(talk.messages, talk.pending().slice(-1), config);
+      expect(carriedTokens !== undefined).toBe(isAll);
+    },
+  );
 
   test("asks the summariser for all that is condensed", () => {
     const talk = new Talk().user().call("a").result("a", K_TOKENS).say("done");
@@ -183,6 +211,67 @@ describe("forecast of chains", () => {
     expect(forecastChains(talk.messages, [gone], CONFIG)).toMatchObject({ clearedTokens: 0, firstChanged: -1 });
   });
 
+  /** A turn of one call for each text, and its chain. */
+  function turnOf(texts: readonly string[], change: Partial<ChainRange> = {}, note = K_TOKENS) {
+    const turn = new Talk().user();
+    for (const [i, text] of texts.entries()) turn.call(`c${i}`, { note }).result(`c${i}`, text);
+    turn.say("done");
+    const keys = texts.map((_, i) => `c${i}@${i * 2 + 3}`);
+    return {
+      turn,
+      chain: { ...range, finalAssistantTimestamp: 2 * texts.length + 2, occurrenceKeys: keys, ...change },
+    };
+  }
+
+  // A result of 1,004 tokens has a summary of 45 + 100.4, one of 54 keeps 9 below its header, one of 24 nothing.
+  test.each<[string, string[], Partial<ChainRange>, number]>([
+    ["a large result has a summary", [K_TOKENS], {}, 145.4],
+    ["a stub keeps what stands below its header", ["x".repeat(185)], {}, 9],
+    ["a short result has its line alone", ["x".repeat(74)], {}, 0],
+    ["summaries add up", [K_TOKENS, "x".repeat(185), "x".repeat(74)], {}, 154.4],
+    ["all summaries together have a limit", Array.from({ length: 5 }, () => K_TOKENS), {}, 650],
+    ["a protected result stays", [K_TOKENS, "x".repeat(185)], { protectedOccurrenceKeys: ["c0@3"] }, 1_004 + 9],
+  ])("leaves a frame, a line for each call, and texts: %s", (_, texts, change, left) => {
+    const { turn, chain } = turnOf(texts, change);
+    const { clearedTokens } = forecastChains(turn.messages, [chain], CONFIG);
+    expect(clearedTokens).toBeCloseTo(estimateTokens(turn.messages.slice(1, -1)) - 40 - 30 * texts.length - left, 5);
+  });
+
+  test("passes over a chain that would grow", () => {
+    const { turn, chain } = turnOf(["ok"], {}, "short");
+    expect(forecastChains(turn.messages, [chain], CONFIG)).toMatchObject({ clearedTokens: 0, firstChanged: -1 });
+  });
+
+  test("changes the prompt from the first call of the oldest chain on", () => {
+    const { turn, chain } = turnOf([K_TOKENS]);
+    turn.user().call("z").result("z", K_TOKENS).say("done").user();
+    const second = { ...chain, startUserTimestamp: 5, finalAssistantTimestamp: 8, occurrenceKeys: ["z@7"] };
+    const forecast = (...chains: ChainRange[]) => forecastChains(turn.messages, chains, CONFIG);
+    expect([forecast(chain, second), forecast(second)].map(({ firstChanged }) => firstChanged)).toEqual([1, 5]);
+    const { clearedTokens } = forecast(chain, second);
+    expect(clearedTokens).toBeCloseTo(forecast(chain).clearedTokens + forecast(second).clearedTokens, 5);
+  });
+
+  test("counts the requests that have carried a chain since it left the window", () => {
+    const { turn, chain } = turnOf([K_TOKENS]);
+    for (let i = 0; i < 6; i++) turn.user().say("well");
+    const carriedBy = (rollingWindow: number) => {
+      const config = { ...CONFIG, chainCompression: { ...CONFIG.chainCompression, rollingWindow } };
+      const { clearedTokens, carriedTokens = 0 } = forecastChains(turn.messages, [chain], config);
+      return carriedTokens / clearedTokens;
+    };
+    // The first of the six turns finds no newer chain, the second one, and so on.
+    expect([0, 1, 3, 6].map(carriedBy)).toEqual([6, 5, 3, 0]);
+  });
+
+  test("ends a chain at the first reply of its time, whatever comes later at the same time", () => {
+    const { turn, chain } = turnOf([K_TOKENS]);
+    const { clearedTokens } = forecastChains(turn.messages, [chain], CONFIG);
+    const closing = turn.messages.slice(-1);
+    turn.user().call("z").result("z", K_TOKENS);
+    expect(forecastChains([...turn.messages, ...closing], [chain], CONFIG)).toMatchObject({ clearedTokens });
+  });
+
   test("joined with stubs costs the deeper rewrite once", () => {
     const deep = { clearedTokens: 500, keptTokens: 9_000, firstChanged: 3, carriedTokens: 70 };
     const shallow = { clearedTokens: 2_000, keptTokens: 400, firstChanged: 40 };
@@ -191,5 +280,9 @@ describe("forecast of chains", () => {
     expect(joinForecasts(deep, shallow)).toEqual(joined);
     const none = { clearedTokens: 0, keptTokens: 0, firstChanged: -1 };
     expect(joinForecasts(shallow, none)).toEqual(shallow);
+    const late = { ...deep, isLate: true };
+    for (const joinedLate of [joinForecasts(shallow, late), joinForecasts(late, shallow)]) {
+      expect(joinedLate).toEqual({ ...joined, isLate: true });
+    }
   });
 });

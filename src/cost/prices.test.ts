@@ -213,6 +213,12 @@ describe("requests to come", () => {
     expect(expectedReads({ ...progress, coldRequests: 4 }, MODEL)).toBeCloseTo(94.6, 10);
     expect(expectedReads(progress, MODEL)).toBe(44);
   });
+
+  test("count once each where there were none yet, and where reading is free", () => {
+    expect(expectedReads({ userTurns: 0, requests: 0, coldRequests: 0, requestsThisTurn: 0 }, MODEL)).toBe(6);
+    expect(expectedReads({ ...progress, coldRequests: 4 }, { ...MODEL, cacheRead: 0 })).toBe(44);
+    expect(expectedReads(progress, { ...MODEL, cacheRead: 0 })).toBe(44);
+  });
 });
 
 describe("a cache", () => {

@@ -126,6 +126,11 @@ describe("condenseArguments", () => {
     expect(condenseArguments(once, options)).toBe(once);
   });
 
+  test("gives back what needs nothing also where a value is missing", () => {
+    const args = { path: "a.ts", range: undefined, lines: [undefined, 3] };
+    expect(condenseArguments(args, OPTIONS)).toBe(args);
+  });
+
   test("gives back what needs nothing also where a number is none", () => {
     const args = { path: Number.NaN, list: [Number.NaN] };
     expect(condenseArguments(args, OPTIONS)).toBe(args);

@@ -192,4 +192,17 @@ describe("after a refusal for size", () => {
     const entry: unknown = { type: "message", id: "a", parentId: null, timestamp: "", message: reply };
     expect(sizeRefusals([entry as SessionEntry])).toEqual(isRefusal ? [5] : []);
   });
+
+  test("is looked for among the replies of a branch", () => {
+    const at = { id: "a", parentId: null, timestamp: "" };
+    const refused = { role: "assistant", content: [], stopReason: "error", errorMessage: "413", timestamp: 5 };
+    const entries: unknown[] = [
+      { ...at, type: "custom", customType: "other", data: refused },
+      { ...at, type: "message", message: { ...refused, role: "user" } },
+      { ...at, type: "compaction", summary: "413", firstKeptEntryId: "a", tokensBefore: 1 },
+      { ...at, type: "message", message: { ...refused, stopReason: "stop" } },
+      { ...at, type: "message", message: refused },
+    ];
+    expect(sizeRefusals(entries as SessionEntry[])).toEqual([5]);
+  });
 });

@@ -4,6 +4,7 @@ import { DEFAULT_CONFIG } from "../config.js";
 import { ToolCallIndexer } from "../indexer.js";
 import { IMAGE_CHARS } from "../transcript/messages.js";
 import {
+  CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_FRONTIER,
   CUSTOM_TYPE_INDEX,
@@ -112,6 +113,14 @@ describe("buildRenderPlan", () => {
     expect(replacements.get("c2@5")).toMatchObject({ eager: true, text: expect.stringContaining("/new/c1.txt") });
   });
 
+  test("counts no result that a pointer stands for", () => {
+    const pointers = [{ toolCallId: "c1", occurrenceKey: "c1@2", text: "[was shown here]" }];
+    const frontier: [string, unknown] = [CUSTOM_TYPE_FRONTIER, { ...Object(FRONTIER[1]), pointers }];
+    const { replacements, totals } = planOf(index(record("c1"), record("c2")), frontier);
+    expect(replacements.get("c1@2")?.text).toBe("[was shown here]");
+    expect(totals()).toMatchObject({ count: 1, raw: 3000 });
+  });
+
   test("knows which replacements go by the bare id of an earlier release", () => {
     const bare = record("c1", { resultTimestamp: undefined });
     const plan = planOf(index(bare, record("c2")), FRONTIER);
@@ -128,5 +137,43 @@ describe("buildRenderPlan", () => {
       expect(one.replacements.get(key)).toEqual(other.replacements.get(key));
     }
     expect(one.totals()).toEqual(totals);
+  });
+});
+
+describe("the body of a compressed chain", () => {
+  const MARKED = "<protect>keep this</protect>";
+  const chain: [string, unknown] = [
+    CUSTOM_TYPE_CHAIN,
+    {
+      ...{ blockId: "b1", startUserTimestamp: 0, finalAssistantTimestamp: 3, toolRefs: ["t1"], compressedAt: 0 },
+      ...{ droppedToolCallIds: ["c1"], droppedOccurrenceKeys: ["c1@2"] },
+    },
+  ];
+  const marked = index(record("c1", { resultText: `${MARKED}${"x".repeat(3000)}` }));
+  const said = summary("what it said", "t1", "c1@2");
+
+  test.each([
+    ["the result", [said, marked]],
+    [
+      "the summary, where the result is kept elsewhere",
+      [summary(`what it said\n${MARKED}`, "t1", "c1@2"), index(record("c1"))],
+    ],
+  ] satisfies [string, [string, unknown][]][])("holds what is marked in %s, once", (_, entries) => {
+    const plan = buildRenderPlan(stateOf(...entries, chain, FRONTIER), { ...PLAN_OPTIONS, protectTags: true });
+    expect(plan.chains[0]?.body.split(MARKED)).toHaveLength(2);
+  });
+
+  test("is made anew for other settings, and taken over for the same", () => {
+    const state = stateOf(said, marked, chain, FRONTIER);
+    const [config, other] = [
+      { ...DEFAULT_CONFIG, protectTags: true },
+      { ...DEFAULT_CONFIG, protectTags: false },
+    ];
+    const previous = buildRenderPlan(state, { ...PLAN_OPTIONS, ...config, config });
+    const next = (settings: typeof config) =>
+      buildRenderPlan(state, { ...PLAN_OPTIONS, ...settings, config: settings, previous }).chains[0];
+    expect(previous.chains[0]?.body).toContain(MARKED);
+    expect(next(config)).toBe(previous.chains[0]);
+    expect(next(other)?.body).not.toContain(MARKED);
   });
 });

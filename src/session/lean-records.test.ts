@@ -39,6 +39,8 @@ test.each(["one", "two"])("of several results of one key, a record has the one o
     args: { path: "a.ts", content: text },
     resultText: "",
     resultChars: `wrote ${text}`.length,
+    // The call's own time: results of one turn may come at different ones.
+    timestamp: 1,
     resultTimestamp: 2,
     outcome: "done",
     change: "wrote 1 line",

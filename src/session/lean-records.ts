@@ -9,6 +9,7 @@ import {
   isToolResult,
   occurrenceKey,
   ResultIds,
+  timeOf,
 } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import type { HeldRecord, SummaryToolCallRef, ToolCallRecord } from "../types.js";
@@ -18,6 +19,8 @@ import { hashOfResult } from "./originals.js";
 export interface HeldResult {
   message: ToolResultMessage;
   call: ToolCall | undefined;
+  /** When the call was made, ms since the epoch. */
+  calledAt: number | undefined;
 }
 
 /** What waits for its message: `found` is `null` where the session has none any more. */
@@ -54,7 +57,7 @@ export function wholeRecord(
     resultText: "",
     isError,
     turnIndex: 0,
-    timestamp: resultTimestamp ?? 0,
+    timestamp: found?.calledAt ?? resultTimestamp ?? 0,
     resultTimestamp,
     resultChars: found ? extractToolResultText(found.message).length : undefined,
     resultImages: found ? countImages(found.message.content) : undefined,
@@ -95,6 +98,7 @@ export function findHeld(entries: readonly SessionEntry[], waiting: Iterable<Awa
 class TurnReader {
   private pairing = new CallPairing();
   private ids = new ResultIds();
+  private calledAt: number | undefined;
   private last: string | undefined;
   private byId: ReadonlyMap<string, SessionEntry> | undefined;
 
@@ -127,10 +131,11 @@ class TurnReader {
     if (isAssistant(message)) {
       this.pairing.open(message);
       this.ids.opens();
+      this.calledAt = timeOf(message.timestamp);
     }
     if (!isToolResult(message)) return undefined;
     const call = this.pairing.take(message.toolCallId);
-    return { message, call, key: occurrenceKey(this.ids.idOf(message), message.timestamp) };
+    return { message, call, calledAt: this.calledAt, key: occurrenceKey(this.ids.idOf(message), message.timestamp) };
   }
 }
 
