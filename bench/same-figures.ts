@@ -17,9 +17,9 @@ const MORE = ["And now?", "Sure?"].map((prompt) => ({ prompt, replies: [{ text: 
 /** What is asked, and which lines of the screen are the figures. */
 const ASKED: readonly (readonly [command: string, lines: RegExp])[] = [
   ["status", /This session:|Condensed: \d|Conversation:|%\/\d|^\s*pruner \S+→/],
-  ["stats --all", /of this machine:/],
+  ["stats --all", /on this machine:/],
   ["tree", /Condensed: \S+ → /],
-  ["context", /^(System prompt|Results|Tool arguments|Total|Last reported)/],
+  ["context", /^(System prompt|Results|Tool arguments|Where the window|Last reported)/],
 ];
 
 const recorded = process.argv[2];

@@ -48,10 +48,10 @@ const NAME_TAKEN = `another extension provides the tool ${QUERY_TOOL_NAME}, so n
 const INTRODUCTION_WAIT_MS = 200;
 
 const INTRODUCTION =
-  "pi-condense shortens finished tool output in what is sent to the model; every original can be asked back, and /pruner off turns it off.";
+  "pi-condense shortens finished tool output in the requests to the model. The model can get every original back. /pruner off turns it off.";
 /** What the summaries cost, by `summarizerModel`. */
 const SUMMARIES_COST: Readonly<Record<string, string>> = {
-  none: "It calls no model for that.",
+  none: "It calls no model.",
   auto: "Summaries are made without a model, or by paid calls of the session's model where those cost a small part of what they save; /pruner model none rules them out.",
 };
 const SUMMARIES_PAID = "The summaries are paid calls of the model that you chose: /pruner model none makes them free.";

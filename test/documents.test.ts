@@ -70,7 +70,6 @@ const byTrial = (name: string): RunElsewhere => ({ by: "test/trial.test.ts", as:
 /** Every command of the documents but those of `/pruner` and of the replay, as it stands there. */
 const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   "npm test": { by: ".ci/run", as: "npm test --silent" },
-  "npx bun test test/terminal/figures.test.ts": { by: ".ci/run", as: "npm test --silent" },
   "npm run lint": { by: ".ci/run", as: "npm run --silent lint" },
   "npm run typecheck": { by: ".ci/run", as: "npm run --silent typecheck" },
   "CI=true": { by: ".ci/run", as: "export CI=true" },

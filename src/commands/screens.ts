@@ -1,7 +1,7 @@
 /** `/pruner settings`, `/pruner tree` and `/pruner context`: screens in a terminal, text elsewhere. */
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
 import { formatSetting, SETTINGS, settingValue } from "../config.js";
-import { ContextScreen, contextChart } from "../ui/context-chart.js";
+import { ContextScreen, contextChart, contextTitle } from "../ui/context-chart.js";
 import { contextShares } from "../ui/context-model.js";
 import { PLAIN } from "../ui/paint.js";
 import { SettingsScreen } from "../ui/settings-screen.js";
@@ -43,7 +43,7 @@ export async function openContext({ pruner, host }: CommandInput): Promise<Comma
   if (!view) return NO_SESSION;
   const shares = contextShares(view, host.systemPrompt?.() ?? "");
   const usage = host.usage();
-  if (!host.terminal) return info(contextChart(shares, usage, PLAIN, TEXT_WIDTH).join("\n"));
+  if (!host.terminal) return info([contextTitle(shares), ...contextChart(shares, usage, PLAIN, TEXT_WIDTH)].join("\n"));
   await showScreen(host, (stage) => new ContextScreen(shares, usage, stage));
   return SHOWN;
 }

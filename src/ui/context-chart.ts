@@ -1,7 +1,7 @@
 /** The shares of the window as a bar chart, and the screen that shows it until a key closes it. */
 import { grouped } from "../text/text.js";
 import { type ContextShares, SHARES, type Share } from "./context-model.js";
-import { type Color, framed, type Paint, padded, saving, short, wrapped } from "./paint.js";
+import { type Color, framed, type Paint, padded, saving, short, shrinking, wrapped } from "./paint.js";
 import type { Screen, Stage } from "./terminal.js";
 
 /** Columns of the longest label. */
@@ -26,9 +26,14 @@ export interface WindowFigures {
   contextWindow: number;
 }
 
+/** The whole of the window, in one line: it stands above the chart, where no screen is too low for it. */
+export function contextTitle({ before, after }: ContextShares): string {
+  return `Where the window goes: ${shrinking({ before, after })}`;
+}
+
 /** Lines of at most `width` columns. A bar is as long as what the session holds; its solid part is sent. */
 export function contextChart(
-  { shares, before, after }: ContextShares,
+  { shares }: ContextShares,
   host: WindowFigures | undefined,
   paint: Paint,
   width: number,
@@ -37,13 +42,9 @@ export function contextChart(
   const labelWidth = Math.min(LABEL_WIDTH, Math.max(10, width - SIZES_WIDTH - MIN_BAR_WIDTH - 2));
   const barWidth = Math.min(60, width - labelWidth - SIZES_WIDTH - 2);
   const rows = shares.map((share) => row(share, longest, { labelWidth, barWidth }, paint, width));
-  const all: Share = { kind: "other", before, after };
-  const total = row(all, before, { labelWidth, barWidth }, paint, width, "Total");
   const legend = barWidth >= MIN_BAR_WIDTH ? "█ sent  ░ kept out. " : "";
   return [
     ...rows,
-    "",
-    total,
     "",
     ...wrapped(paint.fg("dim", `${legend}Tokens, estimated; the definitions of tools are not counted.`), width),
     ...hostLine(host, paint, width),
@@ -56,10 +57,9 @@ function row(
   { labelWidth, barWidth }: { labelWidth: number; barWidth: number },
   paint: Paint,
   width: number,
-  title: string = SHARES[share.kind],
 ): string {
   const color = COLORS[share.kind] ?? "text";
-  const label = title === "Total" ? paint.bold(padded(title, labelWidth)) : padded(title, labelWidth);
+  const label = padded(SHARES[share.kind], labelWidth);
   const changed = share.before !== share.after;
   const before = padded(short(share.before), SIZE_WIDTH, "right");
   const after = changed ? padded(short(share.after), SIZE_WIDTH, "right") : " ".repeat(SIZE_WIDTH);
@@ -67,8 +67,7 @@ function row(
   const percent = paint.fg("success", padded(saving(share.before, share.after), 6, "right"));
   const sizes = `${before}${arrow}${after}${percent}`;
   if (barWidth < MIN_BAR_WIDTH) return padded(`${label} ${sizes}`, width);
-  const middle = title === "Total" ? " ".repeat(barWidth) : bar(share, longest, barWidth, color, paint);
-  return `${label} ${middle} ${sizes}`;
+  return `${label} ${bar(share, longest, barWidth, color, paint)} ${sizes}`;
 }
 
 function bar({ before, after }: Share, longest: number, width: number, color: Color, paint: Paint): string {
@@ -106,7 +105,7 @@ export class ContextScreen implements Screen {
     const { theme } = this.stage;
     const body = contextChart(this.shares, this.host, theme, width);
     const rows = this.stage.rows();
-    return framed({ title: "Where the window goes", body, keys: ["esc close"], rows }, theme, width);
+    return framed({ title: contextTitle(this.shares), body, keys: ["esc close"], rows }, theme, width);
   }
 
   handleInput(data: string): void {

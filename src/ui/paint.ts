@@ -29,6 +29,11 @@ export function change({ before, after }: Sizes): string {
   return `${short(before)}→${short(after)}${share && ` (${share})`}`;
 }
 
+/** `57k → 9k tokens −84%`, as titles say it. */
+export function shrinking({ before, after }: Sizes): string {
+  return `${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trimEnd();
+}
+
 /** `950`, `14.2k`, `1.3M`: at most five columns below a billion. */
 export function short(value: number): string {
   if (value < 1_000) return String(Math.round(value));

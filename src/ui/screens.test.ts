@@ -225,8 +225,10 @@ describe.each([60, 80, 120])("in a terminal of %d columns and 20 rows title and 
     const view = pruner.contextView(host);
     if (!view) throw new Error("no session");
     const figures = { tokens: 123_456, contextWindow: 1_000_000 };
-    const screen = new ContextScreen(contextShares(view, "system"), figures, stageOf(FEW_ROWS));
-    expectWhole(screen, width, "Where the window goes", "esc close");
+    const shares = contextShares(view, "system");
+    const screen = new ContextScreen(shares, figures, stageOf(FEW_ROWS));
+    const total = `${short(shares.before)} → ${short(shares.after)} tokens −`;
+    expectWhole(screen, width, `Where the window goes: ${total}`, "esc close");
   });
 });
 

@@ -1,6 +1,6 @@
 /** The lines of the tree of what is condensed. */
 import { count } from "../text/text.js";
-import { fit, type Paint, padded, type Sizes, saving, short } from "./paint.js";
+import { fit, type Paint, padded, type Sizes, saving, short, shrinking } from "./paint.js";
 import type { CallNode, GroupNode } from "./tree-model.js";
 
 /** Columns of `14.2k → 1.3k −91%`. */
@@ -24,8 +24,7 @@ export function foldKey({ kind, id }: GroupNode): string {
 
 /** What all of it comes to: the figures of the status, since rows may hold results that are not condensed. */
 export function treeTitle(condensed: Sizes | undefined): string {
-  const { before, after } = condensed ?? { before: 0, after: 0 };
-  return `Condensed: ${short(before)} → ${short(after)} tokens ${saving(before, after)}`.trim();
+  return `Condensed: ${shrinking(condensed ?? { before: 0, after: 0 })}`;
 }
 
 /** One line of at most `width` columns; without `isOpen` no fold is drawn. */

@@ -74,7 +74,7 @@ describe.skipIf(reason !== undefined)(`one session${reason ? ` (skipped: ${reaso
       const [paid, raw, change] = found(status, /This session: (\$[\d.]+) instead of about (\$[\d.]+) \((-\d+%)\)/);
       const [summaries] = found(status, /calls? of the summariser \((\$[\d.]+)\)/);
       const [condensed] = found(status, /Condensed: .*?, (\S+→\S+ \(-\d+%\)) tokens/);
-      const [whole, sent] = found(status, /system prompt: about ([\d,]+) tokens, sent as about ([\d,]+)/);
+      const [whole, sent] = found(status, /Conversation: about ([\d,]+) tokens, sent as about ([\d,]+)/);
       const [now] = found(status, /\(([\d,]+) of 200,000 tokens now\)/);
       const [total, totalSent] = found(context, /Where the window goes: (\S+) → (\S+) tokens/);
       const [system] = found(context, /System prompt [█ ]+ ([\d,.k]+)/);

@@ -200,9 +200,9 @@ for (const host of HOSTS) {
       { columns: 80, rows: 24, theme: "light" },
       { columns: 120, rows: 40, theme: "dark" },
     ])(
-      "$columns columns, $rows rows, $theme theme: every screen stands whole",
+      "$columns columns, $rows rows, $theme theme: every screen stands whole, and every answer ends with its last line",
       async ({ columns, rows, theme }) => {
-        const running = await start(host, CLOSING, { columns, rows, theme });
+        const running = await start(host, CLOSING, { columns, rows, theme, product: PRODUCT_ENTRY });
         await play(running, 2);
         for (const [command, title, content] of [
           ["/pruner settings", "Pruner settings", "→ Condensing"],
@@ -219,6 +219,17 @@ for (const host of HOSTS) {
           expect(screen).toContain("esc close");
           await running.press("Escape");
           await running.gone("esc close");
+        }
+        for (const [command, last] of [
+          ["/pruner status", "Prompt cache: "],
+          ["/pruner replay", /^ Replayed in [\d.]+ s with/m],
+          ["/pruner doctor", "Everything is as it should be."],
+          ["/pruner stats --all", "went out condensed"],
+          ["/pruner help", /minBatchChars\s+2000/],
+        ] as const) {
+          await running.submit(command);
+          await running.see(last);
+          await running.see(/^pruner \S+→\S+ \(-\d+%\)$/m);
         }
       },
       LIMIT_MS,
