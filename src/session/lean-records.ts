@@ -102,8 +102,11 @@ function firstOf(keys: Iterable<string>, entries: readonly SessionEntry[]): numb
   const first = entries.findIndex(
     (entry) => entry.type === "message" && times.has(timeOf(entry.message.timestamp) ?? -1),
   );
-  const isTurn = (entry: SessionEntry) => entry.type === "message" && isAssistant(entry.message);
-  return first < 0 ? entries.length : Math.max(0, entries.slice(0, first).findLastIndex(isTurn));
+  return first < 0 ? entries.length : Math.max(0, entries.slice(0, first).findLastIndex(beginsTurn));
+}
+
+function beginsTurn(entry: SessionEntry): boolean {
+  return entry.type === "message" && isAssistant(entry.message);
 }
 
 /** Reads entries in the order of the file, each result with the call on its own path: two processes may write by turns. */
@@ -117,7 +120,8 @@ class TurnReader {
   constructor(private readonly entries: readonly SessionEntry[]) {}
 
   read(entry: SessionEntry): (HeldResult & { key: string }) | undefined {
-    if (entry.parentId !== this.last) this.moveTo(entry.parentId);
+    // A turn that begins needs nothing of what stands before it.
+    if (entry.parentId !== this.last && !beginsTurn(entry)) this.moveTo(entry.parentId);
     this.last = entry.id;
     return this.take(entry);
   }
@@ -129,7 +133,7 @@ class TurnReader {
     const turn: SessionEntry[] = [];
     for (let entry = this.byId.get(parentId); entry; entry = this.byId.get(entry.parentId ?? "")) {
       turn.push(entry);
-      if (entry.type === "message" && isAssistant(entry.message)) break;
+      if (beginsTurn(entry)) break;
     }
     if (turn.length === 0) return;
     this.pairing = new CallPairing();
