@@ -151,6 +151,13 @@ describe("odd messages", () => {
     expect(findOriginals(session.tree.getEntries(), `#2@${T + 2}`)).toHaveLength(1);
   });
 
+  test("with one time for all of them chains are compressed all the same", async () => {
+    const times = { at: T, userAt: T, replyAt: T };
+    const { session, flat } = await check([1, 2, 3].map((id) => ({ ...times, id: `c${id}` })));
+    expect(session.state().indexer.chains().size).toBe(flat.split("<compressed-chain ").length - 1);
+    expect(session.state().indexer.chains().size).toBeGreaterThan(0);
+  });
+
   test.each<[string, unknown]>([
     ["null", null],
     ["a text", "text"],
