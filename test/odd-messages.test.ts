@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { recover, sourcesOf } from "../src/recovery/originals.js";
 import { findOriginals } from "../src/session/originals.js";
 import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
+import { contextShares } from "../src/ui/context-model.js";
 import { PROPERTY_RUNS } from "./support/property-runs.js";
 import { agentDirWith, SimulatedSession } from "./support/simulated-session.js";
 
@@ -179,6 +180,12 @@ describe("odd messages", () => {
       expect(JSON.stringify(sent)).not.toContain("2: a line of output that says something\\n2:");
       const again = session.restart();
       expect((await again.request()).sent).toEqual(sent);
+      const view = session.pruner.contextView(session.host);
+      if (!view) throw new Error("no session");
+      const { shares } = contextShares(view, "");
+      expect(shares.every(({ before, after }) => before >= 0 && after >= 0)).toBe(true);
+      expect(session.pruner.callSizes([...session.state().indexer.chains().values()])).toBeDefined();
+      expect(session.pruner.bill()).toBeDefined();
       expect(session.notices.filter((notice) => /as it is/.test(notice))).toEqual([]);
     }
   });
