@@ -374,9 +374,13 @@ describe("applyChainCompressions", () => {
 describe("a chain that is not found for sure stays as it is", () => {
   const cases: [name: string, reason: string, messages: AgentMessage[]][] = [
     ["the closing reply is gone", "end-not-found", SIMPLE.slice(0, -1)],
-    ["two assistant messages at the end time", "end-not-found", [...SIMPLE, user(10), reply(9)]],
+    ["two replies at the end time, and its results twice", "end-not-found", [...SIMPLE, ...SIMPLE]],
     ["the end closes nothing", "end-not-closing", [...SIMPLE.slice(0, -1), turn(9, ["c"])]],
-    ["two user messages at the start time", "start-not-found", [user(1), ...SIMPLE]],
+    [
+      "two user messages at the start time, and its results twice",
+      "start-not-found",
+      [user(1), ...SIMPLE, turn(10, ["a"]), result(3, "a"), reply(11)],
+    ],
     ["the start is behind the end", "start-not-found", [...SIMPLE.slice(1), user(1)]],
     ["the start was compacted away, all results are there", "start-not-found", SIMPLE.slice(1)],
     [
@@ -388,11 +392,6 @@ describe("a chain that is not found for sure stays as it is", () => {
         result(4, "b"),
         reply(9),
       ],
-    ],
-    [
-      "two user messages at the start time, and a notice behind them",
-      "start-not-found",
-      [user(1), user(1), notice(1.5), ...SIMPLE.slice(1)],
     ],
     ["the notice before it belongs to an earlier run", "start-not-found", [notice(0), reply(0.5), ...SIMPLE.slice(1)]],
     ["another user message opens the run", "start-not-found", [user(0), ...SIMPLE.slice(1)]],

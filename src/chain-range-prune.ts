@@ -6,7 +6,14 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ImageContent, ToolResultMessage, UserMessage } from "@mariozechner/pi-ai";
 import { type ChainPlace, locateChains, type UnresolvedReason } from "./chains/locate.js";
 import { describeCall } from "./digest/describe.js";
-import { contentChars, extractToolResultText, hasSpeech, isAssistant, isImage } from "./transcript/messages.js";
+import {
+  blocksIn,
+  contentChars,
+  extractToolResultText,
+  hasSpeech,
+  isAssistant,
+  isImage,
+} from "./transcript/messages.js";
 import type { ChainCompressionEntry } from "./types.js";
 
 /** Old chains keep a short line for each call, young ones summaries too. */
@@ -144,13 +151,14 @@ function keptLine(toolName: string, args: Record<string, unknown>): string[] {
  * signature: OpenAI refuses a message item whose reasoning item is missing.
  */
 function withoutThinking(reply: AssistantMessage): AssistantMessage {
-  const content = reply.content.filter((block) => block.type !== "thinking");
-  const isSigned = content.some((block) => block.type === "text" && block.textSignature !== undefined);
+  if (!Array.isArray(reply.content)) return reply;
+  const content = reply.content.filter((block) => block?.type !== "thinking");
+  const isSigned = content.some((block) => block?.type === "text" && block.textSignature !== undefined);
   return content.length === reply.content.length || isSigned || !hasSpeech(content) ? reply : { ...reply, content };
 }
 
 function protectedOutput(message: ToolResultMessage): ProtectedOutput {
-  const images = message.content.filter(isImage);
+  const images = blocksIn(message.content).filter(isImage);
   return {
     tool: message.toolName,
     text: extractToolResultText(message),

@@ -9,6 +9,7 @@ import { type ArgumentOptions, condenseArguments } from "./render/arguments.js";
 import type { RenderPlan, Replacement } from "./render/plan.js";
 import { repairTranscript } from "./render/repair.js";
 import {
+  blocksIn,
   contentChars,
   isAssistant,
   isImage,
@@ -100,8 +101,8 @@ function withCondensedArguments(
   optionsOf: ReadonlyMap<ToolCall, ArgumentOptions>,
 ): AssistantMessage {
   const content = message.content.map((block) => {
-    const options = block.type === "toolCall" ? optionsOf.get(block) : undefined;
-    if (block.type !== "toolCall" || !options) return block;
+    const options = block?.type === "toolCall" ? optionsOf.get(block) : undefined;
+    if (block?.type !== "toolCall" || !options) return block;
     const condensed = condenseArguments(block.arguments, options);
     return condensed === block.arguments ? block : { ...block, arguments: condensed };
   });
@@ -123,7 +124,7 @@ function replaceResults(messages: AgentMessage[], plan: RenderPlan, seen: number
     used.add(replacement.occurrenceKey);
     const { text, savedArguments, eager } = replacement;
     // A result that was spilled before the model has seen it keeps its images: only its text is in the file.
-    const images = eager ? result.content.filter(isImage) : [];
+    const images = eager ? blocksIn(result.content).filter(isImage) : [];
     if (text.length + contentChars(images) >= contentChars(result.content) + savedArguments) continue;
     // The stub of a change may be longer than the reply, so that its length does not tell that it stands there already.
     if (savedArguments > 0 && textOf(result.content) === text) continue;

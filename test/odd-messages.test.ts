@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { recover, sourcesOf } from "../src/recovery/originals.js";
 import { findOriginals } from "../src/session/originals.js";
 import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
+import { contextShares } from "../src/ui/context-model.js";
 import { PROPERTY_RUNS } from "./support/property-runs.js";
 import { agentDirWith, SimulatedSession } from "./support/simulated-session.js";
 
@@ -23,6 +24,8 @@ interface Odd {
   toolName?: unknown;
   args?: unknown;
   isError?: unknown;
+  /** The output stands as a text in place of a list of blocks. */
+  isBare?: boolean;
 }
 
 /** A run of one call, of the shape that `odd` gives it. */
@@ -39,7 +42,7 @@ function run(number: number, odd: Odd): AgentMessage[] {
       role: "toolResult",
       toolCallId: odd.id,
       toolName: "toolName" in odd ? odd.toolName : "read",
-      content: [{ type: "text", text: output }],
+      content: odd.isBare ? output : [{ type: "text", text: output }],
       isError: odd.isError ?? false,
       timestamp: odd.at,
     },
@@ -121,6 +124,7 @@ describe("odd messages", () => {
     ["a tool name that is a number", { toolName: 3 }],
     ["arguments that are a text", { args: "path" }],
     ["no error flag", { isError: null }],
+    ["an output without blocks", { isBare: true }],
   ])("%s: condensed once, and read back", async (_, odd) => {
     const ids = typeof odd.id === "number" ? [7, 8] : ["c1", "c2"];
     const later = (time: number, by: number) => time + by * 10;
@@ -146,6 +150,44 @@ describe("odd messages", () => {
     });
     expect(outputs).toEqual(texts);
     expect(findOriginals(session.tree.getEntries(), `#2@${T + 2}`)).toHaveLength(1);
+  });
+
+  test("with one time for all of them chains are compressed all the same", async () => {
+    const times = { at: T, userAt: T, replyAt: T };
+    const { session, flat } = await check([1, 2, 3].map((id) => ({ ...times, id: `c${id}` })));
+    expect(session.state().indexer.chains().size).toBe(flat.split("<compressed-chain ").length - 1);
+    expect(session.state().indexer.chains().size).toBeGreaterThan(0);
+  });
+
+  test.each<[string, unknown]>([
+    ["null", null],
+    ["a text", "text"],
+    ["missing", undefined],
+    ["a list with null in it", [null]],
+  ])("content that is %s stands as it is, and what stands around it is condensed", async (_, content) => {
+    for (const place of [0, 1, 2, 3]) {
+      const runs = [0, 1, 2].map((i) =>
+        run(i, { ...USUAL, id: `c${i}`, at: T + 10 * i + 2, userAt: T + 10 * i, replyAt: T + 10 * i + 1 }),
+      );
+      // A call that is not there leaves its result without one: the host leaves both out.
+      if (place !== 1) Object.assign(runs[1]?.[place] ?? {}, { content });
+      else Object.assign(runs[1]?.[place] ?? {}, { content, stopReason: "stop" });
+      const session = new SimulatedSession(AGENT_DIR);
+      await session.play(runs.flat());
+      await session.pruner.flushNow(session.host);
+      const { sent } = await session.request();
+      expect(JSON.stringify(sent)).not.toContain("0: a line of output that says something\\n0:");
+      expect(JSON.stringify(sent)).not.toContain("2: a line of output that says something\\n2:");
+      const again = session.restart();
+      expect((await again.request()).sent).toEqual(sent);
+      const view = session.pruner.contextView(session.host);
+      if (!view) throw new Error("no session");
+      const { shares } = contextShares(view, "");
+      expect(shares.every(({ before, after }) => before >= 0 && after >= 0)).toBe(true);
+      expect(session.pruner.callSizes([...session.state().indexer.chains().values()])).toBeDefined();
+      expect(session.pruner.bill()).toBeDefined();
+      expect(session.notices.filter((notice) => /as it is/.test(notice))).toEqual([]);
+    }
   });
 
   test("whatever stands there, nothing is paid for twice and nothing is lost", async () => {

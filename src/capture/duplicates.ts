@@ -1,6 +1,6 @@
 /** Repeats of output that is already known: the same tool, error flag, text and image bytes. */
 import { createHash } from "node:crypto";
-import { isImage, isText } from "../transcript/messages.js";
+import { blocksIn, isImage, isText } from "../transcript/messages.js";
 import type { CapturedToolCall } from "../types.js";
 
 /** Characters of a hash: 132 bits, which no two results of a session have in common. */
@@ -13,7 +13,7 @@ export function contentHash(call: Pick<CapturedToolCall, "toolName" | "isError" 
   const add = (kind: string, value: string) => hash.update(`${kind}:${value.length}:`).update(value, "utf16le");
   add("tool", call.toolName);
   add("error", String(call.isError));
-  for (const block of call.content) {
+  for (const block of blocksIn(call.content)) {
     if (isText(block)) add("text", block.text);
     else if (isImage(block)) add(block.mimeType, block.data);
   }

@@ -38,7 +38,7 @@ export interface ProtectionOptions {
   protectedTools: readonly string[];
   /** The same for tools whose output is small and hard to get again; none by default. */
   stateTools?: readonly string[];
-  /** The same for tools that return their whole list each time; none by default. */
+  /** The same for tools that return their whole list each time; none by default. What is named above stays whole each time. */
   listTools?: readonly string[];
   /** Glob patterns; see `createProtection`. */
   protectedPaths: readonly string[];
@@ -72,7 +72,6 @@ export function createProtection(options: ProtectionOptions): Protection {
   const tools = toolTest([...options.protectedTools, ...(options.stateTools ?? [])]);
   const base = { cwd: slashes(options.cwd), home: slashes(options.home ?? homedir()) };
   const patterns = options.protectedPaths.filter((pattern) => typeof pattern === "string" && pattern.trim() !== "");
-  const isException = (pattern: string) => /^\s*!(?!\()/.test(pattern);
   const kept = patterns.filter((pattern) => !isException(pattern)).flatMap((p) => compile(p, base, "widen") ?? []);
   const exceptions = patterns
     .filter(isException)
@@ -104,8 +103,8 @@ export function createProtection(options: ProtectionOptions): Protection {
     tools(toolName) || lists(toolName) || isProtectedPath(args);
   const subjectOf = ({ toolName, args }: ProtectableCall): Subject | undefined => {
     const tool = String(toolName).toLowerCase();
-    if (lists(toolName)) return { name: tool, isList: true };
-    if (tools(toolName) || !isProtectedPath(args)) return undefined;
+    if (tools(toolName)) return undefined;
+    if (!isProtectedPath(args)) return lists(toolName) ? { name: tool, isList: true } : undefined;
     const inFull = (key: string, value: unknown) =>
       typeof value === "string" && isPathKey(key) ? (locate(value, base)?.absolute ?? value) : value;
     return { name: `${tool} ${JSON.stringify(args, inFull)}`, isList: false };
@@ -124,6 +123,11 @@ export function protectionOf(
   cwd: string,
 ): Protection {
   return createProtection({ protectedTools, stateTools, listTools, protectedPaths, cwd });
+}
+
+/** Whether a pattern of `protectedPaths` takes something out of what the others protect. */
+export function isException(pattern: string): boolean {
+  return /^\s*!(?!\()/.test(pattern);
 }
 
 /** The names and globs that fit no tool: most likely they are misspelled. */

@@ -80,6 +80,32 @@ describe("locateChains", () => {
     expect(locate(messages, chain(extra))).toEqual({ located: [], unresolved: [`b1 ${reason}`] });
   });
 
+  test("of several messages with the time of its ends, those next to its results are meant", () => {
+    const next = [user(9), assistant(9, ["c"]), result(9, "c"), assistant(9, [])];
+    const before = [user(1), assistant(1, [])];
+    const messages = [...before, ...SIMPLE, ...next];
+    const second = chain({
+      blockId: "b2",
+      startUserTimestamp: 9,
+      droppedToolCallIds: ["c"],
+      droppedOccurrenceKeys: ["c@9"],
+    });
+    const { located, unresolved } = locate(messages, chain(), second);
+    expect(unresolved).toEqual([]);
+    expect(located.map(({ place: { dropped, closing } }) => [...dropped, closing])).toEqual([
+      [3, 4, 5, 6],
+      [8, 9, 10],
+    ]);
+    const interrupted = { interrupted: true, finalAssistantTimestamp: 9 } as const;
+    const open = [user(1), assistant(9, ["a"]), result(3, "a"), assistant(9, ["b"]), result(4, "b"), user(10)];
+    expect(locate(open, chain(interrupted)).located[0]?.place.dropped).toEqual([1, 2, 3, 4]);
+  });
+
+  test("where it cannot be told which of several is meant, the chain stays", () => {
+    const twice = [...SIMPLE, ...SIMPLE];
+    expect(locate(twice, chain())).toEqual({ located: [], unresolved: ["b1 end-not-found"] });
+  });
+
   test("a chain of which nothing is here is passed over in silence", () => {
     expect(locate([user(1), assistant(9, [])], chain())).toEqual({ located: [], unresolved: [] });
   });

@@ -49,11 +49,11 @@ export interface LocatedChain<Chain extends LocatableChain> {
 
 /** Why a chain was left as it stands. */
 export type UnresolvedReason =
-  /** No assistant message, or more than one, has the closing reply's timestamp. */
+  /** No assistant message has the closing reply's timestamp, or it cannot be told which of several ends the chain. */
   | "end-not-found"
   /** The message at the end of a chain that is said to be closed closes nothing. */
   | "end-not-closing"
-  /** The opening message is gone, as after a compaction, or there are several. */
+  /** The opening message is gone, as after a compaction, or it cannot be told which of several it is. */
   | "start-not-found"
   /** A result stands in the range that the chain knows nothing of. */
   | "unknown-result"
@@ -63,8 +63,8 @@ export type UnresolvedReason =
 /**
  * The chains that can be found in the messages for sure, in the order given; no message goes with two of them.
  *
- * A chain is found by position: its end is the one assistant message with the entry's end timestamp, its start the one
- * user message with the entry's start timestamp. A notice of another extension has another timestamp after a reload; a
+ * A chain is found by position: its end is the closing reply with the entry's end timestamp, its start the user message
+ * with the entry's start timestamp. Where several have that time, it is the one next to the chain's results. A notice of another extension has another timestamp after a reload; a
  * chain that was opened by one is found by its first dropped result instead. Within, assistant messages with calls, the
  * ones that pi-ai leaves out, results, and summary messages of earlier releases go. What people and other extensions
  * said stays where it is, and so does a text-only reply that was cut off by its length: it can be had nowhere else.
@@ -130,16 +130,36 @@ function findRange(
   results: ResultPositions,
 ): Range | UnresolvedReason | "absent" {
   const unless = (reason: UnresolvedReason) => (results.holdsAny(entry) ? reason : "absent");
-  const end = only(bounds.ends.get(entry.finalAssistantTimestamp));
+  const end = endOf(messages, entry, bounds.ends.get(entry.finalAssistantTimestamp) ?? [], results);
   const reply = end === undefined ? undefined : messages[end];
   if (end === undefined || !reply) return unless("end-not-found");
   if (!entry.interrupted && !isClosingReply(reply)) return unless("end-not-closing");
 
   const candidates = bounds.starts.get(entry.startUserTimestamp) ?? [];
-  const start = candidates.length === 0 ? openingNotice(messages, results.first(entry)) : only(candidates);
+  const first = candidates.length === 1 ? undefined : results.first(entry);
+  const start =
+    candidates.length === 0 ? openingNotice(messages, first) : (only(candidates) ?? lastBefore(candidates, first));
   if (start === undefined || start >= end) return unless("start-not-found");
   if (entry.interrupted) return { first: start + 1, end: lastOfTurn(messages, end) + 1, closing: undefined };
   return { first: start + 1, end, closing: end };
+}
+
+/** Which of the assistant messages at the end's timestamp ends the chain: clocks stand still, and some files hold whole seconds. */
+function endOf(
+  messages: readonly AgentMessage[],
+  entry: ChainCompressionEntry,
+  candidates: readonly number[],
+  results: ResultPositions,
+): number | undefined {
+  if (candidates.length < 2) return candidates[0];
+  const last = results.last(entry);
+  if (entry.interrupted) return lastBefore(candidates, last);
+  const closing = candidates.filter((index) => messages.slice(index, index + 1).some(isClosingReply));
+  return only(closing) ?? closing.find((index) => last !== undefined && index > last);
+}
+
+function lastBefore(indices: readonly number[], limit: number | undefined): number | undefined {
+  return limit === undefined ? undefined : indices.findLast((index) => index < limit);
 }
 
 /**
@@ -246,6 +266,12 @@ class ResultPositions {
   /** Index of the chain's first result, where exactly one message can be meant. */
   first(entry: ChainCompressionEntry): number | undefined {
     const [name] = names(entry);
+    return name === undefined ? undefined : only(this.find().get(name));
+  }
+
+  /** The same of its last result. */
+  last(entry: ChainCompressionEntry): number | undefined {
+    const name = names(entry).at(-1);
     return name === undefined ? undefined : only(this.find().get(name));
   }
 

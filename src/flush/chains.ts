@@ -42,8 +42,8 @@ export interface ChainChoice {
 export interface PreparedChains {
   messages: readonly AgentMessage[];
   ranges: readonly ChainRange[];
-  /** Fused summaries by the timestamp of the closing reply. */
-  fused: ReadonlyMap<number, string>;
+  /** Fused summaries; two chains may end at the same time. */
+  fused: ReadonlyMap<ChainRange, string>;
 }
 
 /** Chooses the chains to compress and has their summaries fused, one call each. */
@@ -115,7 +115,7 @@ export function commitChains(
     mintBlockId: () => indexer.mintBlockId(),
     refOf: (key) => given.get(key) ?? indexer.refOf(key),
     rangeSummary: (range) => {
-      const text = prepared.fused.get(range.finalAssistantTimestamp);
+      const text = prepared.fused.get(range);
       return text === undefined ? undefined : { text, source: "fused" };
     },
     isSummarized: (key) => covered.has(key),
@@ -165,15 +165,18 @@ function hasName(range: ChainRange, indexer: Pick<ToolCallIndexer, "isRefused">)
 }
 
 /** The fused text of each chain that has two or more summaries; a failed call leaves them side by side. */
-async function fuseRangeSummaries(ranges: readonly ChainRange[], choice: ChainChoice): Promise<Map<number, string>> {
+async function fuseRangeSummaries(
+  ranges: readonly ChainRange[],
+  choice: ChainChoice,
+): Promise<Map<ChainRange, string>> {
   const { config, fuse, summaryOf } = choice;
-  const fused = new Map<number, string>();
+  const fused = new Map<ChainRange, string>();
   if (!fuse || !config.fuseRangeSummary) return fused;
   for (const range of ranges) {
     if (!hasPerBatchSummaryCoveringAny(range, (key) => summaryOf(key) !== undefined)) continue;
     const summaries = range.occurrenceKeys.map(summaryOf).filter((text): text is string => Boolean(text));
     const text = summaries.length < 2 ? null : await fuse(summaries);
-    if (text !== null) fused.set(range.finalAssistantTimestamp, cleanSummary(text));
+    if (text !== null) fused.set(range, cleanSummary(text));
   }
   return fused;
 }

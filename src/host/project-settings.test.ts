@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { protectionOf } from "../capture/protection.js";
 import { DEFAULT_CONFIG } from "../config.js";
 import type { ContextPruneConfig } from "../types.js";
 import { withProject } from "./project-settings.js";
@@ -41,6 +42,26 @@ describe("protection", () => {
     expect(warnings).toEqual([
       "/p/settings.json changes your contextPrune settings: protectedTools is todo, plan, yours todo.",
     ]);
+  });
+
+  test("has no exceptions but the user's", () => {
+    const own = { protectedPaths: ["**/.env", "!docs/**"] };
+    const { config, warnings } = merged(own, { protectedPaths: ["!**/.env", " !*", "!docs/**", "*.key"] });
+    expect(config.protectedPaths).toEqual(["**/.env", "!docs/**", "*.key"]);
+    expect(protectionOf(config, "/p")({ toolName: "read", args: { path: ".env" } })).toBe(true);
+    expect(warnings[0]).toBe(
+      "/p/settings.json: contextPrune.protectedPaths has exceptions. A project cannot take files out of protection; ignoring !**/.env, !*.",
+    );
+  });
+
+  test("is not weakened by a list tool of the project: what the user protects gives way to no later result", () => {
+    const own = { protectedTools: ["jira_*"], protectedPaths: ["**/.env"] };
+    const { config } = merged(own, { listTools: ["*"] });
+    const { subjectOf } = protectionOf(config, "/p");
+    const of = (toolName: string, args = {}) => subjectOf?.({ toolName, args });
+    expect([of("jira_get"), of("question")]).toEqual([undefined, undefined]);
+    expect(of("read", { path: ".env" })).not.toEqual(of("read", { path: "a.ts" }));
+    expect(of("read", { path: "a/.env" })).not.toEqual(of("read", { path: "b/.env" }));
   });
 
   test("is not turned off, nor made to last shorter", () => {

@@ -1,4 +1,5 @@
 /** What a project's settings may change of its user's: a repository is written by others. */
+import { isException } from "../capture/protection.js";
 import { formatSetting, SETTINGS, SETTINGS_ROOT } from "../config.js";
 import type { SettingValue } from "../settings/rows.js";
 import type { ResolvedConfig } from "../settings/table.js";
@@ -11,7 +12,7 @@ const TOLD = /^(?:summarizerModel$|protect|stateTools|listTools|turnProtection|s
 /**
  * The settings of a project over the user's own.
  *
- * Protection adds up: a project protects more, never less. It cannot have a summariser called where the user has turned
+ * Protection adds up: a project protects more, never less, and its exceptions (`!path`) are left out. It cannot have a summariser called where the user has turned
  * that off, nor one of a provider that the user's own `summarizerModel` does not name; the session's model and none are
  * its choice. What it does change of such things is told in one sentence that begins with its path.
  * @param own what holds without the project
@@ -24,16 +25,23 @@ export function withProject(
 ): ResolvedConfig<ContextPruneConfig> {
   const recent = own.turnProtection.enabled;
   const turns = Math.max(merged.turnProtection.turns, recent ? own.turnProtection.turns : 0);
+  const exceptions = merged.protectedPaths.filter((one) => isException(one) && !own.protectedPaths.includes(one));
+  const paths = merged.protectedPaths.filter((one) => !exceptions.includes(one));
   const config: ContextPruneConfig = {
     ...merged,
     protectedTools: [...new Set([...own.protectedTools, ...merged.protectedTools])],
-    protectedPaths: [...new Set([...own.protectedPaths, ...merged.protectedPaths])],
+    protectedPaths: [...new Set([...own.protectedPaths, ...paths])],
     stateTools: [...new Set([...own.stateTools, ...merged.stateTools])],
     listTools: [...new Set([...own.listTools, ...merged.listTools])],
     protectTags: own.protectTags || merged.protectTags,
     turnProtection: { enabled: recent || merged.turnProtection.enabled, turns },
   };
   const warnings: string[] = [];
+  if (exceptions.length > 0) {
+    warnings.push(
+      `${path}: ${SETTINGS_ROOT}.protectedPaths has exceptions. A project cannot take files out of protection; ignoring ${exceptions.map((one) => one.trim()).join(", ")}.`,
+    );
+  }
   if (!mayName(own.summarizerModel, merged.summarizerModel)) {
     config.summarizerModel = own.summarizerModel;
     warnings.push(

@@ -15,7 +15,7 @@ export class TokenBook {
   private readonly known = new WeakMap<object, number>();
 
   of(message: AgentMessage): number {
-    const key = "content" in message && typeof message.content === "object" ? message.content : message;
+    const key = "content" in message && typeof message.content === "object" ? (message.content ?? message) : message;
     const known = this.known.get(key);
     if (known !== undefined) return known;
     const tokens = estimateMessageTokens(message);

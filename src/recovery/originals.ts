@@ -8,7 +8,14 @@ import { findOriginals, type OriginalResult, originalOfRecord } from "../session
 import { isAsWritten, readSpill } from "../spill.js";
 import { nearest } from "../text/nearest.js";
 import { splitsPair } from "../text/text.js";
-import { extractToolResultText, isImage, occurrenceKey, otherBlocks, resultKeys } from "../transcript/messages.js";
+import {
+  blocksIn,
+  extractToolResultText,
+  isImage,
+  occurrenceKey,
+  otherBlocks,
+  resultKeys,
+} from "../transcript/messages.js";
 import type { ToolCallRecord } from "../types.js";
 
 /** An original, whole. */
@@ -131,7 +138,7 @@ function originalOutputs(
         resultTimestamp: message.timestamp,
       },
       text: extractToolResultText(message),
-      images: message.content.filter(isImage),
+      images: blocksIn(message.content).filter(isImage),
       others: otherBlocks(message.content),
     }));
 }
@@ -153,7 +160,7 @@ function bodyOf(
   const sure = record.resultText || (verdict === true ? file : undefined);
   const found = sure && !record.resultImages ? "gone" : originalOfRecord(record, entries);
   const original = typeof found === "string" ? undefined : found.message;
-  const images = original?.content.filter(isImage) ?? [];
+  const images = original ? blocksIn(original.content).filter(isImage) : [];
   if (sure) return { text: sure, images };
   if (original) {
     const text = extractToolResultText(original);

@@ -131,7 +131,7 @@ function imagesIn(message: AgentMessage) {
 
 function contentOf(message: AgentMessage) {
   if (message.role !== "user" && message.role !== "custom" && !isToolResult(message)) return undefined;
-  return typeof message.content === "string" ? undefined : message.content;
+  return Array.isArray(message.content) ? message.content : undefined;
 }
 
 /** The message without its first `max` images, and how many that were. */

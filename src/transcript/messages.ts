@@ -80,10 +80,18 @@ export function toolCallsOf(message: Pick<AssistantMessage, "content">): ToolCal
   return Array.isArray(message.content) ? message.content.filter((block) => block?.type === "toolCall") : [];
 }
 
+/** The blocks of a content. Against the types, a file may hold a text in their place, `null`, or nothing. */
+export function blocksIn<B extends { type: string }>(content: string | readonly B[]): readonly (B | TextContent)[] {
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  return Array.isArray(content) ? content : [];
+}
+
 /** Text of a message content, blocks joined by a newline; images and other blocks left out. */
 export function textOf(content: string | readonly { type: string }[]): string {
   if (typeof content === "string") return content;
-  const texts = content.filter(isText).map((block) => block.text);
+  const texts = blocksIn(content)
+    .filter(isText)
+    .map((block) => block.text);
   return texts.length === 1 ? (texts[0] ?? "") : texts.join("\n");
 }
 
@@ -92,7 +100,7 @@ export function textOf(content: string | readonly { type: string }[]): string {
  * A result with one text block gives that very string, so that holding it costs no memory.
  */
 export function extractToolResultText(message: Pick<ToolResultMessage, "content">): string {
-  return Array.isArray(message.content) ? textOf(message.content) : "";
+  return textOf(message.content);
 }
 
 export function isText(block: { type: string }): block is TextContent {
@@ -101,13 +109,14 @@ export function isText(block: { type: string }): block is TextContent {
 
 /** Whether some text of an assistant message says anything. */
 export function hasSpeech(content: AssistantMessage["content"]): boolean {
-  return content.some((block) => isText(block) && block.text.trim() !== "");
+  return blocksIn(content).some((block) => isText(block) && block.text.trim() !== "");
 }
 
 /** Some reply among the messages carries thinking that its provider has signed. */
 export function holdsSignedThinking(messages: readonly AgentMessage[]): boolean {
-  const isSigned = (block: AssistantMessage["content"][number]) => block.type === "thinking" && block.thinkingSignature;
-  return messages.some((message) => isAnswer(message) && message.content.some(isSigned));
+  const isSigned = (block: AssistantMessage["content"][number]) =>
+    block?.type === "thinking" && block.thinkingSignature;
+  return messages.some((message) => isAnswer(message) && blocksIn(message.content).some(isSigned));
 }
 
 export function isImage(block: { type: string }): block is ImageContent {
@@ -116,11 +125,11 @@ export function isImage(block: { type: string }): block is ImageContent {
 
 /** Blocks that are neither text nor image, such as audio: no provider is known to take them, and no summary tells of them. */
 export function otherBlocks(content: readonly { type: string }[]): { type: string }[] {
-  return content.filter(({ type }) => type !== "text" && type !== "image");
+  return blocksIn(content).filter((block) => block && block.type !== "text" && block.type !== "image");
 }
 
 export function countImages(content: readonly { type: string }[]): number {
-  return Array.isArray(content) ? content.filter(isImage).length : 0;
+  return blocksIn(content).filter(isImage).length;
 }
 
 /** Content blocks of a message, as a provider counts them when it looks back. */
@@ -131,7 +140,7 @@ export function blocksOf(message: AgentMessage | undefined): number {
 /** Size of a result's content in characters, images at their flat price. */
 export function contentChars(content: readonly { type: string }[]): number {
   let chars = 0;
-  for (const block of content ?? []) chars += isText(block) ? block.text.length : isImage(block) ? IMAGE_CHARS : 0;
+  for (const block of blocksIn(content)) chars += isText(block) ? block.text.length : isImage(block) ? IMAGE_CHARS : 0;
   return chars;
 }
 

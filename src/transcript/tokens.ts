@@ -5,7 +5,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 // Brings the host's own roles (custom, bashExecution, summaries) into `AgentMessage`.
 import type {} from "@mariozechner/pi-coding-agent";
-import { isAssistant, isDropped, isImage, isText } from "./messages.js";
+import { blocksIn, isAssistant, isDropped, isImage, isText } from "./messages.js";
 
 /** Characters that the hosts take for one token, whatever the text. */
 export const CHARS_PER_TOKEN = 4;
@@ -101,7 +101,7 @@ function bodyTokens(message: AgentMessage): number {
 export function contentTokens(content: string | readonly { type: string }[]): number {
   if (typeof content === "string") return estimateTextTokens(content);
   let tokens = 0;
-  for (const block of content) tokens += blockTokens(block);
+  for (const block of blocksIn(content)) tokens += block ? blockTokens(block) : 0;
   return tokens;
 }
 

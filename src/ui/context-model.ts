@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { ContextView } from "../runtime.js";
-import { isAssistant, isDropped, resultKeysIn, resultOf, textOf } from "../transcript/messages.js";
+import { blocksIn, isAssistant, isDropped, resultKeysIn, resultOf, textOf } from "../transcript/messages.js";
 import { CallPairing } from "../transcript/pairing.js";
 import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
 import type { Sizes } from "./paint.js";
@@ -75,8 +75,8 @@ function totalsOf(messages: readonly AgentMessage[], kinds: ReadonlyMap<string, 
 /** What a message takes besides its blocks counts as text. */
 function addReply(reply: AssistantMessage, add: (kind: ShareKind, tokens: number) => void): void {
   let rest = estimateMessageTokens(reply);
-  for (const block of reply.content) {
-    const kind = block.type === "toolCall" ? "arguments" : block.type === "thinking" ? "thinking" : "assistant";
+  for (const block of blocksIn(reply.content)) {
+    const kind = block?.type === "toolCall" ? "arguments" : block?.type === "thinking" ? "thinking" : "assistant";
     const tokens = contentTokens([block]);
     add(kind, tokens);
     rest -= tokens;
