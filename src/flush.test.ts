@@ -170,6 +170,18 @@ describe("what is protected while the summaries are made", () => {
     expect(JSON.stringify(tree.getEntries())).not.toContain("both");
   });
 
+  test("leaves a batch that failed as one that failed", async () => {
+    const { indexer, report } = await commit(inTurn(null));
+    expect(indexer.isSummarized("c2@2")).toBe(false);
+    expect(report).toMatchObject({ condensed: 0, failed: 1 });
+  });
+
+  test("with one text for the whole batch, a repeat that stays holds nothing up", async () => {
+    const spared = { ...call("c5", { text: "c2" }), args: kept.args };
+    const { indexer } = await commit(unsplittable("both"), [batch(other), batch(call("c4"), spared)]);
+    expect(["c2@2", "c4@4", "c5@5"].map((key) => indexer.isSummarized(key))).toEqual([true, true, false]);
+  });
+
   test("what repeats it has nothing to point to, and waits", async () => {
     const { indexer } = await commit(SHORT, [batch(kept, other), batch(repeat)]);
     expect(indexer.isSummarized("c3@3")).toBe(false);
@@ -459,6 +471,17 @@ describe("a batch whose arguments are what is large", () => {
     expect(session.types).toEqual([CUSTOM_TYPE_SUMMARY, CUSTOM_TYPE_INDEX, CUSTOM_TYPE_FRONTIER]);
     expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ model: "none" }]);
     expect(session.indexer.getRecord("c1@1")?.args).toEqual(write("c1").args);
+  });
+
+  test("has the digest of each short result beside them", async () => {
+    const session = new Session();
+    const beside = call("c2", { text: "a line of output\n", chars: 300 });
+    await session.flush([batch(write("c1"), beside)], SHORT, { minBatchChars: 1000 });
+    const parts = [
+      { occurrenceKey: "c1@1", text: expect.stringContaining("line of a file") },
+      { occurrenceKey: "c2@2", text: expect.stringContaining("a line of output") },
+    ];
+    expect(session.data(CUSTOM_TYPE_SUMMARY)).toMatchObject([{ model: "none", parts }]);
   });
 
   test("is indexed without asking the summariser where its result is empty, whatever the least size", async () => {
@@ -854,6 +877,15 @@ describe("closed chains", () => {
       { blockId: "b1", toolRefs: ["t1", "t2"], droppedOccurrenceKeys: ["c1@1", "c2@2"] },
       { blockId: "b2", toolRefs: ["t3"], droppedOccurrenceKeys: ["c3@3"] },
     ]);
+  });
+
+  test("name also the calls that no summary stands for by refs", async () => {
+    const { session } = await flushChains([batch(call("c1"), call("c2"))], {
+      summarize: unsplittable("x".repeat(9000)),
+    });
+    expect(session.types).toEqual([CUSTOM_TYPE_INDEX, CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_FRONTIER]);
+    expect(session.data(CUSTOM_TYPE_INDEX)).toMatchObject([{ refs: [{ shortId: "t1" }, { shortId: "t2" }] }]);
+    expect(session.data(CUSTOM_TYPE_CHAIN)).toMatchObject([{ toolRefs: ["t1", "t2"] }]);
   });
 
   test("stand raw where a batch of theirs has failed, and the others do not", async () => {

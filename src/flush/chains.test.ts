@@ -95,6 +95,12 @@ describe("a closed chain", () => {
     expect(ends(messages.slice(0, -1))).toEqual([4]);
   });
 
+  test("stays where the same run went on behind it", () => {
+    expect(ends([...closed(1, "a"), ...turn(5, "b"), assistant(7, [{ type: "text", text: "Done." }], "stop")])).toEqual(
+      [],
+    );
+  });
+
   test("keeps what is protected, but not the stub of what had been condensed before", () => {
     const record = {
       ...{

@@ -192,6 +192,8 @@ describe("longArguments", () => {
         { newText: `(${LONG.length + 1} characters)` },
       ],
     });
+    const short = { owner: null, modes: [420, true] };
+    expect(JSON.parse(shortArguments(short, 400))).toEqual(short);
   });
 });
 

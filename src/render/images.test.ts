@@ -193,6 +193,12 @@ describe("after a refusal for size", () => {
     expect(sizeRefusals([entry as SessionEntry])).toEqual(isRefusal ? [5] : []);
   });
 
+  test("before the first image limits none", () => {
+    const at = clock++;
+    const messages = shots(3);
+    expect(capWithin(messages, NO_LIMITS, () => [at])).toBe(messages);
+  });
+
   test("is looked for among the replies of a branch", () => {
     const at = { id: "a", parentId: null, timestamp: "" };
     const refused = { role: "assistant", content: [], stopReason: "error", errorMessage: "413", timestamp: 5 };

@@ -5,10 +5,12 @@ import { ToolCallIndexer } from "../indexer.js";
 import { IMAGE_CHARS } from "../transcript/messages.js";
 import {
   CUSTOM_TYPE_CHAIN,
+  CUSTOM_TYPE_CHOICE,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_FRONTIER,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
+  type ResultChoice,
   type ToolCallRecord,
 } from "../types.js";
 import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./plan.js";
@@ -140,15 +142,70 @@ describe("buildRenderPlan", () => {
   });
 });
 
-describe("the body of a compressed chain", () => {
-  const MARKED = "<protect>keep this</protect>";
-  const chain: [string, unknown] = [
-    CUSTOM_TYPE_CHAIN,
+const choose = (occurrenceKey: string, choice: ResultChoice): [string, unknown] => [
+  CUSTOM_TYPE_CHOICE,
+  { occurrenceKey, shortId: "t1", choice },
+];
+
+/** A chain of these results, which may have been put back by hand. */
+const chainOf = (keys: readonly string[], more: object = {}): [string, unknown] => [
+  CUSTOM_TYPE_CHAIN,
+  {
+    ...{ blockId: "b1", startUserTimestamp: 0, finalAssistantTimestamp: 3, toolRefs: ["t1"], compressedAt: 0 },
+    ...{ droppedToolCallIds: keys.map((key) => key.split("@")[0]), droppedOccurrenceKeys: keys, ...more },
+  },
+];
+
+test.each<[string, [string, unknown][], [boolean, boolean]]>([
+  ["nothing: a long result has a stub, a short one none", [], [true, false]],
+  ["keep: it stays as it is", [choose("c1@2", "keep")], [false, false]],
+  ["drop: it goes, however short it is", [choose("c2@2", "drop")], [true, true]],
+])("what the person says of a result: %s", (_, said, [long, short]) => {
+  const { replacements, argumentsOf } = planOf(
+    ...[index(record("c1"), record("c2", { resultText: "x".repeat(300) })), ...said, FRONTIER],
+  );
+  expect([replacements.has("c1@2"), replacements.has("c2@2")]).toEqual([long, short]);
+  expect(argumentsOf("c1@2") !== undefined).toBe(long);
+});
+
+test("the results of a chain that was put back stand raw, but for what was spilled", () => {
+  const spill = { spillPath: "/old/c3.txt", spillBytes: 70_000, spillLines: 3, resultPreview: "head" };
+  const records = index(record("c1"), record("c3", { ...spill, resultText: "", resultChars: 70_000 }));
+  const alias = (id: string, original: string, more: object): [string, unknown] => [
+    CUSTOM_TYPE_DEDUP_ALIAS,
     {
-      ...{ blockId: "b1", startUserTimestamp: 0, finalAssistantTimestamp: 3, toolRefs: ["t1"], compressedAt: 0 },
-      ...{ droppedToolCallIds: ["c1"], droppedOccurrenceKeys: ["c1@2"] },
+      ...{ newToolCallId: id, newResultTimestamp: 5, shortId: `t${id.slice(1)}`, ...more },
+      ...{ originalToolCallId: original, originalResultTimestamp: 2 },
     },
   ];
+  const entries = [records, alias("c4", "c1", {}), alias("c5", "c3", { eager: true })];
+  const keys = ["c1@2", "c3@2", "c4@5", "c5@5"];
+  const stubsWith = (more: object) => {
+    const { replacements } = planOf(...entries, chainOf(keys, more), FRONTIER);
+    return keys.map((key) => replacements.has(key));
+  };
+  expect(stubsWith({})).toEqual([true, true, true, true]);
+  expect(stubsWith({ active: false })).toEqual([false, true, false, true]);
+});
+
+// A quarter of 10,000 characters and the reply, of which a stub may have three.
+test.each<[string, number, Partial<ToolCallRecord>, boolean]>([
+  ["may be longer than the reply", 1_000, {}, true],
+  ["may have so much of what the arguments lose", 2_500, {}, false],
+  ["has no such room after a failed call", 300, { isError: true }, false],
+  ["has no such room in a record without a time", 300, { resultTimestamp: undefined }, false],
+])("the stub of a change %s: %p characters", (_, chars, change, isReplaced) => {
+  const args = { path: "a.ts", content: "x".repeat(10_000) };
+  const written = record("c1", { toolName: "write", args, resultText: "written", ...change });
+  const key = written.resultTimestamp === undefined ? "c1" : "c1@2";
+  const frontier: [string, unknown] = [CUSTOM_TYPE_FRONTIER, { ...Object(FRONTIER[1]), purgedOccurrenceKeys: [key] }];
+  const { replacements } = planOf(summary("y".repeat(chars), "t1", key), index(written), frontier);
+  expect(replacements.has(key)).toBe(isReplaced);
+});
+
+describe("the body of a compressed chain", () => {
+  const MARKED = "<protect>keep this</protect>";
+  const chain = chainOf(["c1@2"]);
   const marked = index(record("c1", { resultText: `${MARKED}${"x".repeat(3000)}` }));
   const said = summary("what it said", "t1", "c1@2");
 
@@ -161,6 +218,15 @@ describe("the body of a compressed chain", () => {
   ] satisfies [string, [string, unknown][]][])("holds what is marked in %s, once", (_, entries) => {
     const plan = buildRenderPlan(stateOf(...entries, chain, FRONTIER), { ...PLAN_OPTIONS, protectTags: true });
     expect(plan.chains[0]?.body.split(MARKED)).toHaveLength(2);
+  });
+
+  test("leaves out what the person keeps, and has what was protected and is dropped", () => {
+    const protectedPart = { protectedToolCallIds: ["c2"], protectedOccurrenceKeys: ["c2@2"] };
+    const entries = [index(record("c1"), record("c2")), chainOf(["c1@2", "c2@2"], protectedPart)];
+    const refsWith = (...said: [string, unknown][]) =>
+      planOf(...entries, ...said, FRONTIER).chains.map(({ body }) => body.match(/\bt\d\b/g));
+    expect(refsWith()).toEqual([["t1"]]);
+    expect(refsWith(choose("c1@2", "keep"), choose("c2@2", "drop"))).toEqual([["t2"]]);
   });
 
   test("is made anew for other settings, and taken over for the same", () => {
