@@ -1,15 +1,15 @@
 /** pi-condense: condenses finished tool output in the context that pi sends, and keeps every original recoverable. */
 import { fileURLToPath } from "node:url";
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { completeCommand, runCommand } from "./src/commands/index.js";
-import { answer } from "./src/commands/types.js";
-import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host/host.js";
-import { type ToolClaim, takePlace, tellWithout } from "./src/host/ownership.js";
-import { createQueryTool } from "./src/query-tool.js";
-import { Pruner } from "./src/runtime.js";
-import { registerEntryRenderers } from "./src/ui/entries.js";
-import { modelChoices } from "./src/ui/model-facts.js";
-import { StatusLine } from "./src/ui/status-line.js";
+import { completeCommand, runCommand } from "./src/commands/index.ts";
+import { answer } from "./src/commands/types.ts";
+import { type HostSnapshot, outletOf, readContext, registrationsOf } from "./src/host/host.ts";
+import { type ToolClaim, takePlace, tellWithout } from "./src/host/ownership.ts";
+import { createQueryTool } from "./src/query-tool.ts";
+import { Pruner } from "./src/runtime.ts";
+import { registerEntryRenderers } from "./src/ui/entries.ts";
+import { modelChoices } from "./src/ui/model-facts.ts";
+import { StatusLine } from "./src/ui/status-line.ts";
 
 const NAME = "pruner";
 const DESCRIPTION = "Condense finished tool output: settings, now, status, tree, context, doctor, help";

@@ -3,9 +3,9 @@
  * compression off and on, and which strings of the last request are still long. Mechanical digest.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, toolCallsOf } from "../src/transcript/messages.js";
-import { agentDirWith, SimulatedSession } from "../test/support/simulated-session.js";
-import { loadRecording, messageChars, recordingPath } from "./recording.js";
+import { isAssistant, toolCallsOf } from "../src/transcript/messages.ts";
+import { agentDirWith, SimulatedSession } from "../test/support/simulated-session.ts";
+import { loadRecording, messageChars, recordingPath } from "./recording.ts";
 
 interface Measured {
   raw: number;

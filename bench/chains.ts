@@ -3,8 +3,8 @@
  * changed something before its last fifth, which costs the provider's cache nearly everything. Mechanical digest.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { agentDirWith, SimulatedSession } from "../test/support/simulated-session.js";
-import { loadRecording, messageChars, recordingPath } from "./recording.js";
+import { agentDirWith, SimulatedSession } from "../test/support/simulated-session.ts";
+import { loadRecording, messageChars, recordingPath } from "./recording.ts";
 
 const messages = loadRecording(recordingPath());
 process.stdout.write("window  batchSize  characters sent  of raw  deep changes  chains\n");

@@ -1,7 +1,7 @@
 /** A made-up conversation for measurements where no recording is at hand; the same for every run. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { isToolResult } from "../src/transcript/messages.js";
+import { isToolResult } from "../src/transcript/messages.ts";
 
 const USAGE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
 const TURNS_A_PROMPT = 7;

@@ -9,15 +9,15 @@
  * a text. A `c1` behind a figure: the host compacted once, which makes a session cheap and forgetful.
  */
 import { parseArgs } from "node:util";
-import { PRICE_PROFILES, type PriceProfile } from "../src/cost/prices.js";
-import { type CalibrationPoint, fitScale } from "../src/replay/calibration.js";
-import { CostMeter, type Scale } from "../src/replay/costs.js";
-import { type Condensing, type Meter, play } from "../src/replay/player.js";
-import { modelOf, type Recording, recordedPromptTokens, recordingOf } from "../src/replay/recording.js";
-import { readSessionFile } from "../src/replay/session-file.js";
-import { configWith, parseAssignments } from "../src/replay/settings.js";
-import { digestStandIn, ratioStandIn } from "../src/replay/stand-in.js";
-import { WORKLOADS, workload } from "./workloads.js";
+import { PRICE_PROFILES, type PriceProfile } from "../src/cost/prices.ts";
+import { type CalibrationPoint, fitScale } from "../src/replay/calibration.ts";
+import { CostMeter, type Scale } from "../src/replay/costs.ts";
+import { type Condensing, type Meter, play } from "../src/replay/player.ts";
+import { modelOf, type Recording, recordedPromptTokens, recordingOf } from "../src/replay/recording.ts";
+import { readSessionFile } from "../src/replay/session-file.ts";
+import { configWith, parseAssignments } from "../src/replay/settings.ts";
+import { digestStandIn, ratioStandIn } from "../src/replay/stand-in.ts";
+import { WORKLOADS, workload } from "./workloads.ts";
 
 const PROFILES = ["anthropic-5m", "read-0.05", "read-0.025", "read-0.5", "anthropic-5m-marks"].flatMap((name) => {
   const profile = PRICE_PROFILES.get(name);

@@ -7,9 +7,9 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { createFolders, HOSTS, type Host, type PiFolders, runPi } from "../test/support/print-mode.js";
-import { generateConversation, repeat } from "./conversation.js";
-import type { HandlerTime } from "./timed-product.js";
+import { createFolders, HOSTS, type Host, type PiFolders, runPi } from "../test/support/print-mode.ts";
+import { generateConversation, repeat } from "./conversation.ts";
+import type { HandlerTime } from "./timed-product.ts";
 
 const MODES = ["every-turn", "agent-message", "on-context-tag", "on-demand", "cache-aware"];
 const SIZES = [1_000, 3_000, 10_000];

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { SessionManager } from "@mariozechner/pi-coding-agent";
-import { contentChars, isToolResult } from "../src/transcript/messages.js";
+import { contentChars, isToolResult } from "../src/transcript/messages.ts";
 
 /** The messages of a session file, native compactions left out; the host migrates a copy of it. */
 export function loadRecording(file: string): AgentMessage[] {

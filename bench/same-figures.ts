@@ -4,10 +4,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createFolders } from "../test/support/folders.js";
-import { HOSTS, type Host, PRODUCT_ENTRY } from "../test/support/host-paths.js";
-import { FILES, scriptOf, TURNS } from "../test/terminal/conversation.js";
-import { pause, Terminal } from "../test/terminal/tmux.js";
+import { createFolders } from "../test/support/folders.ts";
+import { HOSTS, type Host, PRODUCT_ENTRY } from "../test/support/host-paths.ts";
+import { FILES, scriptOf, TURNS } from "../test/terminal/conversation.ts";
+import { pause, Terminal } from "../test/terminal/tmux.ts";
 
 const LIMIT_MS = 240_000;
 /** Milliseconds after which an answer stands on the screen. */

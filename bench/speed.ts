@@ -6,14 +6,14 @@
 import { setImmediate } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { RenderMemo } from "../src/engine/render-memo.js";
-import { SessionState } from "../src/engine/session-state.js";
-import { pruneMessages } from "../src/pruner.js";
-import type { RenderPlan } from "../src/render/plan.js";
-import { contentChars, isToolResult } from "../src/transcript/messages.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
-import { generateConversation, repeat } from "./conversation.js";
-import { loadRecording } from "./recording.js";
+import { RenderMemo } from "../src/engine/render-memo.ts";
+import { SessionState } from "../src/engine/session-state.ts";
+import { pruneMessages } from "../src/pruner.ts";
+import type { RenderPlan } from "../src/render/plan.ts";
+import { contentChars, isToolResult } from "../src/transcript/messages.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.ts";
+import { generateConversation, repeat } from "./conversation.ts";
+import { loadRecording } from "./recording.ts";
 
 const SIZES = [1_000, 3_000, 10_000];
 const ROUNDS = 31;

@@ -4,7 +4,7 @@
  */
 import { appendFileSync } from "node:fs";
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import product from "../index.js";
+import product from "../index.ts";
 
 /** One call of a handler. Milliseconds. */
 export interface HandlerTime {

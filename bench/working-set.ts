@@ -13,15 +13,15 @@ import { statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
-import { SETTINGS } from "../src/config.js";
-import { PRICE_PROFILES, type PriceProfile, writePrice } from "../src/cost/prices.js";
-import type { CostMeter } from "../src/replay/costs.js";
-import { type ReplayReport, reportsOf } from "../src/replay/figures.js";
-import { layOut } from "../src/replay/layout.js";
-import { type Assumptions, RECOVERY_TOOL_TOKENS, replaySession, type Variant } from "../src/replay/replay.js";
-import { type RecordedSession, readSessionFile } from "../src/replay/session-file.js";
-import { configWith, parseAssignment, parseAssignments } from "../src/replay/settings.js";
-import { sumOf } from "../src/replay/totals.js";
+import { SETTINGS } from "../src/config.ts";
+import { PRICE_PROFILES, type PriceProfile, writePrice } from "../src/cost/prices.ts";
+import type { CostMeter } from "../src/replay/costs.ts";
+import { type ReplayReport, reportsOf } from "../src/replay/figures.ts";
+import { layOut } from "../src/replay/layout.ts";
+import { type Assumptions, RECOVERY_TOOL_TOKENS, replaySession, type Variant } from "../src/replay/replay.ts";
+import { type RecordedSession, readSessionFile } from "../src/replay/session-file.ts";
+import { configWith, parseAssignment, parseAssignments } from "../src/replay/settings.ts";
+import { sumOf } from "../src/replay/totals.ts";
 
 const SETTING = "workingSet";
 /** Width of the table. */

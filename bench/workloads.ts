@@ -2,7 +2,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { RecordedSession } from "../src/replay/session-file.js";
+import type { RecordedSession } from "../src/replay/session-file.ts";
 
 /** Shape of a session. Ranges are from and to, times in seconds. */
 interface Shape {

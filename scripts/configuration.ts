@@ -3,9 +3,9 @@
  * where one is out of date.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { formatSetting, SETTINGS } from "../src/config.js";
-import type { Setting } from "../src/settings/rows.js";
-import { settingsSchema } from "../src/settings/schema.js";
+import { formatSetting, SETTINGS } from "../src/config.ts";
+import type { Setting } from "../src/settings/rows.ts";
+import { settingsSchema } from "../src/settings/schema.ts";
 
 const START = "<!-- settings: written by npm run docs -->";
 const END = "<!-- end of settings -->";

@@ -1,7 +1,7 @@
 /** The made-up session of the demo: a scripted model that reads, searches and edits copies of this project's own files. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { ScriptedCall, ScriptedReply } from "../test/support/script.js";
+import type { ScriptedCall, ScriptedReply } from "../test/support/script.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 

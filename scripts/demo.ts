@@ -6,17 +6,17 @@ import { rmSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
-import { reportsOf } from "../src/replay/figures.js";
-import { type Assumptions, replaySession, type VariantRun } from "../src/replay/replay.js";
-import { readSessionFile } from "../src/replay/session-file.js";
-import { configWith, parseAssignments } from "../src/replay/settings.js";
-import { isRecord } from "../src/text/json.js";
-import { grouped, reasonOf } from "../src/text/text.js";
-import { extractToolResultText, isText, isToolResult } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_INDEX } from "../src/types.js";
-import { createFolders, type Host, type PiRun, runPi } from "../test/support/print-mode.js";
-import type { ScriptedReply } from "../test/support/script.js";
-import { call, demoConversation, demoFiles } from "./demo-session.js";
+import { reportsOf } from "../src/replay/figures.ts";
+import { type Assumptions, replaySession, type VariantRun } from "../src/replay/replay.ts";
+import { readSessionFile } from "../src/replay/session-file.ts";
+import { configWith, parseAssignments } from "../src/replay/settings.ts";
+import { isRecord } from "../src/text/json.ts";
+import { grouped, reasonOf } from "../src/text/text.ts";
+import { extractToolResultText, isText, isToolResult } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_INDEX } from "../src/types.ts";
+import { createFolders, type Host, type PiRun, runPi } from "../test/support/print-mode.ts";
+import type { ScriptedReply } from "../test/support/script.ts";
+import { call, demoConversation, demoFiles } from "./demo-session.ts";
 
 const HOSTS: Readonly<Record<string, Host>> = { "0.73": "old", "0.73.1": "old", "1.6": "new", "1.6.0": "new" };
 /** What is compared with the raw session. */

@@ -5,11 +5,11 @@
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createFolders } from "../test/support/folders.js";
-import { REPOSITORY } from "../test/support/host-paths.js";
-import type { Script, ScriptedReply } from "../test/support/script.js";
-import { FILES } from "../test/terminal/conversation.js";
-import { pause, Terminal } from "../test/terminal/tmux.js";
+import { createFolders } from "../test/support/folders.ts";
+import { REPOSITORY } from "../test/support/host-paths.ts";
+import type { Script, ScriptedReply } from "../test/support/script.ts";
+import { FILES } from "../test/terminal/conversation.ts";
+import { pause, Terminal } from "../test/terminal/tmux.ts";
 
 const COLUMNS = 100;
 const ROWS = 34;

@@ -10,7 +10,7 @@ import {
   captureUnindexedBatches,
   captureUnindexedBatchesFromSession,
   extractToolResultText,
-} from "./batch-capture.js";
+} from "./batch-capture.ts";
 
 const IMAGE = { type: "image", data: "AAAA", mimeType: "image/png" } as const;
 

@@ -2,8 +2,8 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { messagesInContext } from "./session/branch.js";
-import { isRecord } from "./text/json.js";
+import { messagesInContext } from "./session/branch.ts";
+import { isRecord } from "./text/json.ts";
 import {
   type CallTurn,
   callOf,
@@ -25,9 +25,9 @@ import {
   textOf,
   timeOf,
   toolCallsOf,
-} from "./transcript/messages.js";
-import { CallPairing } from "./transcript/pairing.js";
-import type { BatchingMode, CapturedBatch, CapturedToolCall } from "./types.js";
+} from "./transcript/messages.ts";
+import { CallPairing } from "./transcript/pairing.ts";
+import type { BatchingMode, CapturedBatch, CapturedToolCall } from "./types.ts";
 
 export { extractToolResultText };
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
-import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "./budget.js";
+import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "./budget.ts";
 
 function usage(tokens: number | null, contextWindow = 100_000): ContextUsage {
   return { tokens, contextWindow, percent: tokens === null ? null : (tokens / contextWindow) * 100 };

@@ -10,8 +10,8 @@ import {
   MAX_SUMMARY_CHARS,
   MAX_TERSE_LINE_CHARS,
   selectEligible,
-} from "./chain-compressor.js";
-import type { ChainCompressionConfig, ChainRange } from "./types.js";
+} from "./chain-compressor.ts";
+import type { ChainCompressionConfig, ChainRange } from "./types.ts";
 
 const CONFIG: ChainCompressionConfig = {
   enabled: true,

@@ -1,7 +1,7 @@
 /** Which chains are compressed, what is recorded of them, and the text that stands for them. */
-import { neutralizeMarks } from "./chain-range-prune.js";
-import { cut, oneLine, shareRoom, wellFormed } from "./text/text.js";
-import type { ChainCompressionConfig, ChainCompressionEntry, ChainRange } from "./types.js";
+import { neutralizeMarks } from "./chain-range-prune.ts";
+import { cut, oneLine, shareRoom, wellFormed } from "./text/text.ts";
+import type { ChainCompressionConfig, ChainCompressionEntry, ChainRange } from "./types.ts";
 
 /** Characters of summaries in one body: about 600 tokens, a tenth of what a chain of a few file reads costs raw. */
 export const MAX_SUMMARY_CHARS = 2500;

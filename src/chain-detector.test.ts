@@ -2,11 +2,11 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { sessionArbitrary } from "../test/support/generate.js";
-import { PROPERTY_RUNS } from "../test/support/property-runs.js";
-import { detectChains } from "./chain-detector.js";
-import { isAssistant, resultKeys } from "./transcript/messages.js";
-import { CUSTOM_TYPE_SUMMARY } from "./types.js";
+import { sessionArbitrary } from "../test/support/generate.ts";
+import { PROPERTY_RUNS } from "../test/support/property-runs.ts";
+import { detectChains } from "./chain-detector.ts";
+import { isAssistant, resultKeys } from "./transcript/messages.ts";
+import { CUSTOM_TYPE_SUMMARY } from "./types.ts";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
 const USAGE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost: COST };

@@ -10,9 +10,9 @@ import {
   occurrenceKey,
   ResultIds,
   toolCallsOf,
-} from "./transcript/messages.js";
-import { CallPairing } from "./transcript/pairing.js";
-import type { ChainRange } from "./types.js";
+} from "./transcript/messages.ts";
+import { CallPairing } from "./transcript/pairing.ts";
+import type { ChainRange } from "./types.ts";
 
 /** Tools whose output is protected: their exact names, or a test for each call. */
 export type ProtectedTools =

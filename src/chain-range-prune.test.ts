@@ -4,22 +4,22 @@ import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { cpuMs } from "../test/support/cpu-time.js";
-import { deepFreeze, sessionArbitrary } from "../test/support/generate.js";
-import { REPOSITORY } from "../test/support/host-paths.js";
-import { PROPERTY_RUNS } from "../test/support/property-runs.js";
-import { checkTranscript } from "../test/support/transcript.js";
-import { buildChainBody, compressEligible } from "./chain-compressor.js";
-import { detectChains } from "./chain-detector.js";
+import { cpuMs } from "../test/support/cpu-time.ts";
+import { deepFreeze, sessionArbitrary } from "../test/support/generate.ts";
+import { REPOSITORY } from "../test/support/host-paths.ts";
+import { PROPERTY_RUNS } from "../test/support/property-runs.ts";
+import { checkTranscript } from "../test/support/transcript.ts";
+import { buildChainBody, compressEligible } from "./chain-compressor.ts";
+import { detectChains } from "./chain-detector.ts";
 import {
   applyChainCompressions,
   buildSyntheticChainMessage,
   neutralizeMarks,
   type RenderedChain,
-} from "./chain-range-prune.js";
-import { repairTranscript } from "./render/repair.js";
-import { contentChars, extractToolResultText, isImage, isToolResult, textOf } from "./transcript/messages.js";
-import { type ChainCompressionEntry, CUSTOM_TYPE_SUMMARY } from "./types.js";
+} from "./chain-range-prune.ts";
+import { repairTranscript } from "./render/repair.ts";
+import { contentChars, extractToolResultText, isImage, isToolResult, textOf } from "./transcript/messages.ts";
+import { type ChainCompressionEntry, CUSTOM_TYPE_SUMMARY } from "./types.ts";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
 const USAGE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost: COST };

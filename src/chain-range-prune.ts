@@ -4,8 +4,8 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ImageContent, ToolResultMessage, UserMessage } from "@mariozechner/pi-ai";
-import { type ChainPlace, locateChains, type UnresolvedReason } from "./chains/locate.js";
-import { describeCall } from "./digest/describe.js";
+import { type ChainPlace, locateChains, type UnresolvedReason } from "./chains/locate.ts";
+import { describeCall } from "./digest/describe.ts";
 import {
   blocksIn,
   contentChars,
@@ -13,8 +13,8 @@ import {
   hasSpeech,
   isAssistant,
   isImage,
-} from "./transcript/messages.js";
-import type { ChainCompressionEntry } from "./types.js";
+} from "./transcript/messages.ts";
+import type { ChainCompressionEntry } from "./types.ts";
 
 /** Old chains keep a short line for each call, young ones summaries too. */
 export type ChainLevel = "full" | "terse";

@@ -7,8 +7,8 @@ import {
   parseSetting,
   resolveConfig,
   SETTINGS,
-} from "./config.js";
-import type { SettingValue } from "./settings/rows.js";
+} from "./config.ts";
+import type { SettingValue } from "./settings/rows.ts";
 
 function parsed(key: string, text: string): SettingValue {
   const result = parseSetting(key, text);

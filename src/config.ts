@@ -6,7 +6,7 @@
  * for the row. A nested group of the interface is addressed by dotted keys (`group.field`).
  */
 
-import { FORMER_NAMES } from "./settings/former.js";
+import { FORMER_NAMES } from "./settings/former.ts";
 import {
   choice,
   fraction,
@@ -17,11 +17,11 @@ import {
   type SettingKeyOf,
   section,
   text,
-} from "./settings/rows.js";
-import { defineSettings } from "./settings/table.js";
-import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.js";
+} from "./settings/rows.ts";
+import { defineSettings } from "./settings/table.ts";
+import { AUTO_BUDGET_PRESETS, type ContextPruneConfig } from "./types.ts";
 
-export type { Setting, SettingPreset, SettingValue } from "./settings/rows.js";
+export type { Setting, SettingPreset, SettingValue } from "./settings/rows.ts";
 
 /** Name of the object in pi's `settings.json` that holds all of these settings. */
 export const SETTINGS_ROOT = "contextPrune";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { finishedCall } from "../test/support/calls.js";
-import { EntryTree } from "../test/support/simulated-session.js";
-import { DEFAULT_CONFIG } from "./config.js";
+import { finishedCall } from "../test/support/calls.ts";
+import { EntryTree } from "../test/support/simulated-session.ts";
+import { DEFAULT_CONFIG } from "./config.ts";
 import {
   addReports,
   batchesToSummarize,
@@ -12,10 +12,10 @@ import {
   type FlushReport,
   prepareFlush,
   type Summarize,
-} from "./flush.js";
-import { ToolCallIndexer } from "./indexer.js";
-import { buildRenderPlan, type PlanOptions } from "./render/plan.js";
-import type { BatchSummary } from "./summarizer.js";
+} from "./flush.ts";
+import { ToolCallIndexer } from "./indexer.ts";
+import { buildRenderPlan, type PlanOptions } from "./render/plan.ts";
+import type { BatchSummary } from "./summarizer.ts";
 import {
   type CapturedBatch,
   type CapturedToolCall,
@@ -28,7 +28,7 @@ import {
   CUSTOM_TYPE_STATS,
   CUSTOM_TYPE_SUMMARY,
   type ResultContent,
-} from "./types.js";
+} from "./types.ts";
 
 const CONFIG = { ...DEFAULT_CONFIG, minBatchChars: 0 };
 const CHAINS = { chains: { messages: [], isProtected: () => false }, isRecovery: () => false };

@@ -3,12 +3,12 @@
  * as a model takes; committing is one synchronous step that appends the entries.
  */
 
-import { captureOccurrences } from "./batch-capture.js";
-import type { Protection } from "./capture/protection.js";
-import { SupersededScan } from "./capture/superseded.js";
-import { changesSince, describeChanges } from "./digest/outdated.js";
-import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.js";
-import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.js";
+import { captureOccurrences } from "./batch-capture.ts";
+import type { Protection } from "./capture/protection.ts";
+import { SupersededScan } from "./capture/superseded.ts";
+import { changesSince, describeChanges } from "./digest/outdated.ts";
+import { type ChainChoice, commitChains, type PreparedChains, prepareChains } from "./flush/chains.ts";
+import { type Ageing, type AgeingInput, judgeAge } from "./flush/expiry.ts";
 import {
   judge,
   judgeSize,
@@ -22,11 +22,11 @@ import {
   withChanges,
   withoutMembers,
   withoutRepeats,
-} from "./flush/verdicts.js";
-import type { AppendEntry, ToolCallIndexer } from "./indexer.js";
-import { isWorthSummarizing } from "./render/stub.js";
-import type { BatchSummary } from "./summarizer.js";
-import { contentChars, isAssistant, resultOf } from "./transcript/messages.js";
+} from "./flush/verdicts.ts";
+import type { AppendEntry, ToolCallIndexer } from "./indexer.ts";
+import { isWorthSummarizing } from "./render/stub.ts";
+import type { BatchSummary } from "./summarizer.ts";
+import { contentChars, isAssistant, resultOf } from "./transcript/messages.ts";
 import {
   type CapturedBatch,
   type ChainRange,
@@ -34,7 +34,7 @@ import {
   CUSTOM_TYPE_FRONTIER,
   type FlushOutcome,
   type FrontierEntryData,
-} from "./types.js";
+} from "./types.ts";
 
 /** Makes the summary of a batch in its turn, or gives `null` to leave it for the next flush. All are asked for at once. */
 export type Summarize = (batch: CapturedBatch) => Promise<BatchSummary | null>;

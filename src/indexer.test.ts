@@ -2,16 +2,16 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { PROPERTY_RUNS } from "../test/support/property-runs.js";
-import { EntryTree } from "../test/support/simulated-session.js";
-import { captureUnindexedBatchesFromSession } from "./batch-capture.js";
-import { contentHash } from "./capture/duplicates.js";
-import { DEFAULT_CONFIG } from "./config.js";
-import { commitFlush, prepareFlush } from "./flush.js";
-import { type AppendEntry, type BatchMember, type IndexableBatch, ToolCallIndexer } from "./indexer.js";
-import { buildRenderPlan, type PlanOptions } from "./render/plan.js";
-import { messagesInContext } from "./session/branch.js";
-import type { BatchSummary } from "./summarizer.js";
+import { PROPERTY_RUNS } from "../test/support/property-runs.ts";
+import { EntryTree } from "../test/support/simulated-session.ts";
+import { captureUnindexedBatchesFromSession } from "./batch-capture.ts";
+import { contentHash } from "./capture/duplicates.ts";
+import { DEFAULT_CONFIG } from "./config.ts";
+import { commitFlush, prepareFlush } from "./flush.ts";
+import { type AppendEntry, type BatchMember, type IndexableBatch, ToolCallIndexer } from "./indexer.ts";
+import { buildRenderPlan, type PlanOptions } from "./render/plan.ts";
+import { messagesInContext } from "./session/branch.ts";
+import type { BatchSummary } from "./summarizer.ts";
 import {
   type CapturedToolCall,
   CUSTOM_TYPE_CHAIN,
@@ -20,7 +20,7 @@ import {
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
   type FrontierEntryData,
-} from "./types.js";
+} from "./types.ts";
 
 const PLAN_OPTIONS: PlanOptions = {
   ...DEFAULT_CONFIG,

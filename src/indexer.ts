@@ -13,15 +13,15 @@ import {
   indexEntry,
   joinSummaries,
   summaryEntry,
-} from "./session/batch-entries.js";
-import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.js";
-import { FileLedger } from "./session/file-ledger.js";
-import type { IndexedCall } from "./session/index-calls.js";
-import { type Awaiting, findHeld } from "./session/lean-records.js";
-import { BranchLedger, type CommittedState } from "./session/ledger.js";
-import { hashOfResult } from "./session/originals.js";
-import { occurrenceKey } from "./transcript/messages.js";
-import { taggedText } from "./transcript/tags.js";
+} from "./session/batch-entries.ts";
+import { isReadable, type OwnEntry, readOwnEntries, readOwnEntry } from "./session/entries.ts";
+import { FileLedger } from "./session/file-ledger.ts";
+import type { IndexedCall } from "./session/index-calls.ts";
+import { type Awaiting, findHeld } from "./session/lean-records.ts";
+import { BranchLedger, type CommittedState } from "./session/ledger.ts";
+import { hashOfResult } from "./session/originals.ts";
+import { occurrenceKey } from "./transcript/messages.ts";
+import { taggedText } from "./transcript/tags.ts";
 import {
   type CapturedToolCall,
   type ChainCompressionEntry,
@@ -38,9 +38,9 @@ import {
   REFUSED_ENTRY,
   type ResultChoice,
   type ToolCallRecord,
-} from "./types.js";
+} from "./types.ts";
 
-export type { BatchMember, BatchSummaryText, IndexableBatch } from "./session/batch-entries.js";
+export type { BatchMember, BatchSummaryText, IndexableBatch } from "./session/batch-entries.ts";
 
 /** Appends a custom entry to the session. */
 export type AppendEntry = (customType: string, data: unknown) => void;

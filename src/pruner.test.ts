@@ -2,13 +2,13 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { deepFreeze, sessionArbitrary } from "../test/support/generate.js";
-import { PROPERTY_RUNS } from "../test/support/property-runs.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
-import { DEFAULT_CONFIG } from "./config.js";
-import { ToolCallIndexer } from "./indexer.js";
-import { applyRender, pruneMessages } from "./pruner.js";
-import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./render/plan.js";
+import { deepFreeze, sessionArbitrary } from "../test/support/generate.ts";
+import { PROPERTY_RUNS } from "../test/support/property-runs.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.ts";
+import { DEFAULT_CONFIG } from "./config.ts";
+import { ToolCallIndexer } from "./indexer.ts";
+import { applyRender, pruneMessages } from "./pruner.ts";
+import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./render/plan.ts";
 import {
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_FRONTIER,
@@ -16,7 +16,7 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type FrontierEntryData,
   type ToolCallRecord,
-} from "./types.js";
+} from "./types.ts";
 
 const LONG = "x".repeat(3000);
 

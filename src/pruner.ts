@@ -4,10 +4,10 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
-import { applyChainCompressions, type ChainPruneOptions } from "./chain-range-prune.js";
-import { type ArgumentOptions, condenseArguments } from "./render/arguments.js";
-import type { RenderPlan, Replacement } from "./render/plan.js";
-import { repairTranscript } from "./render/repair.js";
+import { applyChainCompressions, type ChainPruneOptions } from "./chain-range-prune.ts";
+import { type ArgumentOptions, condenseArguments } from "./render/arguments.ts";
+import type { RenderPlan, Replacement } from "./render/plan.ts";
+import { repairTranscript } from "./render/repair.ts";
 import {
   blocksIn,
   contentChars,
@@ -20,8 +20,8 @@ import {
   resultKeysIn,
   resultOf,
   textOf,
-} from "./transcript/messages.js";
-import { CallPairing } from "./transcript/pairing.js";
+} from "./transcript/messages.ts";
+import { CallPairing } from "./transcript/pairing.ts";
 
 /** What a render may be told besides its plan. */
 export interface RenderOptions {

@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test";
 import type { ToolCall } from "@mariozechner/pi-ai";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
 import { Value } from "typebox/value";
-import { finishedCall } from "../test/support/calls.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.js";
-import { createQueryTool } from "./query-tool.js";
-import { CUSTOM_TYPE_INDEX, QUERY_TOOL_NAME, type ResultContent, type ToolCallRecord } from "./types.js";
+import { finishedCall } from "../test/support/calls.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "../test/support/simulated-session.ts";
+import { createQueryTool } from "./query-tool.ts";
+import { CUSTOM_TYPE_INDEX, QUERY_TOOL_NAME, type ResultContent, type ToolCallRecord } from "./types.ts";
 
 const AGENT_DIR = agentDirWith({ summarizerModel: "none" });
 const IMAGE = { type: "image" as const, data: "AAAA", mimeType: "image/png" };

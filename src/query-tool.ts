@@ -2,17 +2,17 @@
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { ToolDefinition } from "@mariozechner/pi-coding-agent";
 import { type Static, Type } from "typebox";
-import { refsIn } from "./digest/arguments.js";
-import { describeCall } from "./digest/describe.js";
-import { changesSince, describeChanges } from "./digest/outdated.js";
-import type { SessionView } from "./engine/session-state.js";
-import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery/originals.js";
-import { type Matches, matchesOf } from "./recovery/patterns.js";
-import { longArguments, shortArguments } from "./render/arguments.js";
-import { isRecord } from "./text/json.js";
-import { grouped, reasonOf } from "./text/text.js";
-import { occurrenceKey } from "./transcript/messages.js";
-import { QUERY_TOOL_NAME } from "./types.js";
+import { refsIn } from "./digest/arguments.ts";
+import { describeCall } from "./digest/describe.ts";
+import { changesSince, describeChanges } from "./digest/outdated.ts";
+import type { SessionView } from "./engine/session-state.ts";
+import { pageOf, type RecoveredOutput, recover, sourcesOf } from "./recovery/originals.ts";
+import { type Matches, matchesOf } from "./recovery/patterns.ts";
+import { longArguments, shortArguments } from "./render/arguments.ts";
+import { isRecord } from "./text/json.ts";
+import { grouped, reasonOf } from "./text/text.ts";
+import { occurrenceKey } from "./transcript/messages.ts";
+import { QUERY_TOOL_NAME } from "./types.ts";
 
 const Parameters = Type.Object({
   toolCallIds: Type.Array(Type.String(), {

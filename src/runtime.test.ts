@@ -11,12 +11,12 @@ import type {
   Model,
   SimpleStreamOptions,
 } from "@mariozechner/pi-ai";
-import { until } from "../test/support/hosts.js";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../test/support/simulated-session.js";
-import type { HostSnapshot } from "./host/host.js";
-import type { PrunerStatus } from "./runtime.js";
-import type { ReplyStream } from "./summarizer.js";
-import { extractToolResultText, isToolResult } from "./transcript/messages.js";
+import { until } from "../test/support/hosts.ts";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../test/support/simulated-session.ts";
+import type { HostSnapshot } from "./host/host.ts";
+import type { PrunerStatus } from "./runtime.ts";
+import type { ReplyStream } from "./summarizer.ts";
+import { extractToolResultText, isToolResult } from "./transcript/messages.ts";
 import {
   CUSTOM_TYPE_DIAGNOSTIC,
   CUSTOM_TYPE_FRONTIER,
@@ -25,7 +25,7 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type IndexEntryData,
   QUERY_TOOL_NAME,
-} from "./types.js";
+} from "./types.ts";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0.5 };
 const USAGE = { input: 100, output: 10, cacheRead: 0, cacheWrite: 0, totalTokens: 110, cost: COST };

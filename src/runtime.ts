@@ -1,38 +1,38 @@
 /** The handlers that drive one session after the other, and what commands ask of the session that is on. */
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { Protection } from "./capture/protection.js";
-import { DEFAULT_CONFIG } from "./config.js";
-import type { CompactionAnnouncement } from "./cost/compaction.js";
-import type { CondensingDecision } from "./cost/decision.js";
-import type { NamedResult } from "./engine/choices.js";
-import type { FlushRequest } from "./engine/flush-runner.js";
-import type { ChainListing, SessionView } from "./engine/session-state.js";
-import type { CompactionLists } from "./engine/window-fit.js";
-import type { FlushReport } from "./flush.js";
-import { HostSession } from "./host/environment.js";
-import type { HostOutlet, HostSnapshot } from "./host/host.js";
-import { Notices } from "./host/notices.js";
-import { isUnused, loadSettings, saveSettings } from "./host/settings-file.js";
-import type { Bill } from "./money/bill.js";
-import { SessionFigures } from "./money/figures.js";
-import { modelFacts } from "./money/prices.js";
-import { type CallSizes, type ContextSizes, rawSizes, type Sizes } from "./money/sizes.js";
-import { applyRender } from "./pruner.js";
-import { QUERY_TOOL_DESCRIPTION } from "./query-tool.js";
-import { markerRefs } from "./render/arguments.js";
-import { capImages, imageLimits, sizeRefusals } from "./render/images.js";
-import type { RenderPlan } from "./render/plan.js";
-import { SessionEngine } from "./session-engine.js";
-import type { SettingValue } from "./settings/rows.js";
-import { lastAnswerIndex, resultOf } from "./transcript/messages.js";
+import type { Protection } from "./capture/protection.ts";
+import { DEFAULT_CONFIG } from "./config.ts";
+import type { CompactionAnnouncement } from "./cost/compaction.ts";
+import type { CondensingDecision } from "./cost/decision.ts";
+import type { NamedResult } from "./engine/choices.ts";
+import type { FlushRequest } from "./engine/flush-runner.ts";
+import type { ChainListing, SessionView } from "./engine/session-state.ts";
+import type { CompactionLists } from "./engine/window-fit.ts";
+import type { FlushReport } from "./flush.ts";
+import { HostSession } from "./host/environment.ts";
+import type { HostOutlet, HostSnapshot } from "./host/host.ts";
+import { Notices } from "./host/notices.ts";
+import { isUnused, loadSettings, saveSettings } from "./host/settings-file.ts";
+import type { Bill } from "./money/bill.ts";
+import { SessionFigures } from "./money/figures.ts";
+import { modelFacts } from "./money/prices.ts";
+import { type CallSizes, type ContextSizes, rawSizes, type Sizes } from "./money/sizes.ts";
+import { applyRender } from "./pruner.ts";
+import { QUERY_TOOL_DESCRIPTION } from "./query-tool.ts";
+import { markerRefs } from "./render/arguments.ts";
+import { capImages, imageLimits, sizeRefusals } from "./render/images.ts";
+import type { RenderPlan } from "./render/plan.ts";
+import { SessionEngine } from "./session-engine.ts";
+import type { SettingValue } from "./settings/rows.ts";
+import { lastAnswerIndex, resultOf } from "./transcript/messages.ts";
 import {
   type ChainCompressionEntry,
   type ContextPruneConfig,
   QUERY_TOOL_NAME,
   type ResultChoice,
   type StatsEntryData,
-} from "./types.js";
+} from "./types.ts";
 
 export type { ChainListing, NamedResult };
 

@@ -4,26 +4,26 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { lastTrigger } from "./capture/triggers.js";
-import { tokensToFree } from "./cost/budget-watch.js";
-import type { CompactionAnnouncement } from "./cost/compaction.js";
-import type { CondensingDecision } from "./cost/decision.js";
-import { BUDGET_WAIT_MS, BudgetFlushes } from "./engine/budget-flushes.js";
-import { condenseDropped, listResults, type NamedResult, resultsNamed } from "./engine/choices.js";
-import type { Environment, Moment } from "./engine/environment.js";
-import { type FlushRequest, FlushRunner } from "./engine/flush-runner.js";
-import { FlushScope, type FlushWork } from "./engine/flush-scope.js";
-import { isThinkingBound, PricedFlushes } from "./engine/priced-flushes.js";
-import { PromptCache } from "./engine/prompt-cache.js";
-import { RenderMemo } from "./engine/render-memo.js";
-import { SessionState, type SessionView } from "./engine/session-state.js";
-import { type CompactionLists, WindowFit } from "./engine/window-fit.js";
-import { spillOversized } from "./flush/spilling.js";
-import { addReports, batchesToSummarize, emptyReport, type FlushReport } from "./flush.js";
-import { pruneMessages } from "./pruner.js";
-import type { RenderPlan } from "./render/plan.js";
-import { usageAsSent } from "./render/usage.js";
-import type { ChainCompressionEntry, ContextPruneConfig, ResultChoice } from "./types.js";
+import { lastTrigger } from "./capture/triggers.ts";
+import { tokensToFree } from "./cost/budget-watch.ts";
+import type { CompactionAnnouncement } from "./cost/compaction.ts";
+import type { CondensingDecision } from "./cost/decision.ts";
+import { BUDGET_WAIT_MS, BudgetFlushes } from "./engine/budget-flushes.ts";
+import { condenseDropped, listResults, type NamedResult, resultsNamed } from "./engine/choices.ts";
+import type { Environment, Moment } from "./engine/environment.ts";
+import { type FlushRequest, FlushRunner } from "./engine/flush-runner.ts";
+import { FlushScope, type FlushWork } from "./engine/flush-scope.ts";
+import { isThinkingBound, PricedFlushes } from "./engine/priced-flushes.ts";
+import { PromptCache } from "./engine/prompt-cache.ts";
+import { RenderMemo } from "./engine/render-memo.ts";
+import { SessionState, type SessionView } from "./engine/session-state.ts";
+import { type CompactionLists, WindowFit } from "./engine/window-fit.ts";
+import { spillOversized } from "./flush/spilling.ts";
+import { addReports, batchesToSummarize, emptyReport, type FlushReport } from "./flush.ts";
+import { pruneMessages } from "./pruner.ts";
+import type { RenderPlan } from "./render/plan.ts";
+import { usageAsSent } from "./render/usage.ts";
+import type { ChainCompressionEntry, ContextPruneConfig, ResultChoice } from "./types.ts";
 
 /** Milliseconds that a request waits for a flush whose summaries ought to be ready. */
 const READY_WAIT_MS = 250;

@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import fc from "fast-check";
-import { contentHash } from "./capture/duplicates.js";
+import { contentHash } from "./capture/duplicates.ts";
 import {
   blobDirFor,
   blobPathFor,
@@ -15,8 +15,8 @@ import {
   type SpillIo,
   type SpillResult,
   writeSpill,
-} from "./spill.js";
-import type { CapturedToolCall } from "./types.js";
+} from "./spill.ts";
+import type { CapturedToolCall } from "./types.ts";
 
 /** Any UTF-16 code units, lone surrogates and controls among them. */
 const anyUnits = fc

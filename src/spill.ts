@@ -7,8 +7,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { contentHash, shortHash } from "./capture/duplicates.js";
-import type { ToolCallRecord } from "./types.js";
+import { contentHash, shortHash } from "./capture/duplicates.ts";
+import type { ToolCallRecord } from "./types.ts";
 
 /** The file system calls that are made; tests put failing ones in their place. */
 export type SpillIo = Pick<

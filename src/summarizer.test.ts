@@ -10,10 +10,10 @@ import {
   type SummaryModel,
   summarizeBatch,
   summarizeRange,
-} from "./summarizer.js";
-import type { SummaryRequest } from "./summary/prompt.js";
-import type { Trouble } from "./summary/trouble.js";
-import type { CapturedBatch, CapturedToolCall } from "./types.js";
+} from "./summarizer.ts";
+import type { SummaryRequest } from "./summary/prompt.ts";
+import type { Trouble } from "./summary/trouble.ts";
+import type { CapturedBatch, CapturedToolCall } from "./types.ts";
 
 const REQUEST: SummaryRequest = { systemPrompt: "system", text: "[1] tool: bash\narguments: {}\noutcome: ok" };
 const IDLE_MS = 20_000;

@@ -1,6 +1,6 @@
 /** Summaries of finished batches: by a model, or by the mechanical digest where none is wanted. */
 import type { AssistantMessage, Usage } from "@mariozechner/pi-ai";
-import { digestBatch, digestCall } from "./digest/digest.js";
+import { digestBatch, digestCall } from "./digest/digest.ts";
 import {
   buildRangeRequest,
   buildSummaryRequest,
@@ -8,9 +8,9 @@ import {
   type SummaryRequest,
   splitBatch,
   withGuide,
-} from "./summary/prompt.js";
-import { faultOf, replyText, saysSomething } from "./summary/reply.js";
-import { splitSummary } from "./summary/split.js";
+} from "./summary/prompt.ts";
+import { faultOf, replyText, saysSomething } from "./summary/reply.ts";
+import { splitSummary } from "./summary/split.ts";
 import {
   type CallProgress,
   GivenUp,
@@ -18,14 +18,14 @@ import {
   type ReadOptions,
   readReply,
   type SummaryModel,
-} from "./summary/stream.js";
-import { type Trouble, troubleOf } from "./summary/trouble.js";
-import { type FindUnsupported, unsupportedClaims } from "./summary/unsupported-claims.js";
-import { cleanSummary } from "./text/clean.js";
-import { textOf } from "./transcript/messages.js";
-import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.js";
+} from "./summary/stream.ts";
+import { type Trouble, troubleOf } from "./summary/trouble.ts";
+import { type FindUnsupported, unsupportedClaims } from "./summary/unsupported-claims.ts";
+import { cleanSummary } from "./text/clean.ts";
+import { textOf } from "./transcript/messages.ts";
+import type { CapturedBatch, CapturedToolCall, SummaryUsage } from "./types.ts";
 
-export type { ReplyStream, SummaryModel } from "./summary/stream.js";
+export type { ReplyStream, SummaryModel } from "./summary/stream.ts";
 
 /** The configured model, and the session's own where that is another one. */
 export interface ModelChoice {

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Message, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, isAssistant, textOf, toolCallsOf } from "../src/transcript/messages.js";
+import { extractToolResultText, isAssistant, textOf, toolCallsOf } from "../src/transcript/messages.ts";
 import {
   createFolders,
   HOSTS,
@@ -12,9 +12,9 @@ import {
   type PiOptions,
   type PiRun,
   runPi,
-} from "./support/print-mode.js";
-import type { ScriptedCall, ScriptedReply, ScriptedRequest } from "./support/script.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/print-mode.ts";
+import type { ScriptedCall, ScriptedReply, ScriptedRequest } from "./support/script.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 const TIMEOUT = 120_000;
 const SETTINGS = { contextPrune: { summarizerModel: "none", chainCompression: { enabled: false } } };

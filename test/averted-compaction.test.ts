@@ -1,11 +1,11 @@
 /** Compactions that the hosts want for the size of the context, and that are not needed, in process on both. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionFactory } from "@mariozechner/pi-coding-agent";
-import { estimateTokens } from "../src/transcript/tokens.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedRequest } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
+import { estimateTokens } from "../src/transcript/tokens.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedRequest } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
 
 setDefaultTimeout(120_000);
 

@@ -2,10 +2,10 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { AssistantMessage, Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { ContextUsage, ExtensionUIContext } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
-import { bigText } from "./support/fixtures/big-output.js";
-import { createFolders, type PiFolders } from "./support/folders.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER } from "../src/types.ts";
+import { bigText } from "./support/fixtures/big-output.ts";
+import { createFolders, type PiFolders } from "./support/folders.ts";
 import {
   HOSTS,
   type HostSession,
@@ -15,10 +15,10 @@ import {
   type Reply,
   supportPath,
   until,
-} from "./support/hosts.js";
-import type { ScriptedReply, ScriptedRequest } from "./support/script.js";
-import { agentDirWith, type Settings, SimulatedSession } from "./support/simulated-session.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/hosts.ts";
+import type { ScriptedReply, ScriptedRequest } from "./support/script.ts";
+import { agentDirWith, type Settings, SimulatedSession } from "./support/simulated-session.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(120_000);
 

@@ -1,12 +1,12 @@
 /** Compressed chains on both hosts: format, protection, recovery, restart and moves in the tree. */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import type { Message } from "@mariozechner/pi-ai";
-import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
-import { TODO_TEXT } from "./support/fixtures/todo-tool.js";
-import { type HostSession, openSession } from "./support/hosts.js";
-import { createFolders, HOSTS, type PiFolders, PRODUCT_ENTRY, runPi, supportPath } from "./support/print-mode.js";
-import type { ScriptedCall, ScriptedReply } from "./support/script.js";
-import { checkTranscript } from "./support/transcript.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.ts";
+import { TODO_TEXT } from "./support/fixtures/todo-tool.ts";
+import { type HostSession, openSession } from "./support/hosts.ts";
+import { createFolders, HOSTS, type PiFolders, PRODUCT_ENTRY, runPi, supportPath } from "./support/print-mode.ts";
+import type { ScriptedCall, ScriptedReply } from "./support/script.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 const TIMEOUT = 120_000;
 const TODO_TOOL = supportPath("fixtures/todo-tool.ts");

@@ -1,9 +1,9 @@
 /** Results that a person keeps, drops and lets go again at any moment of generated sessions. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { pruneMessages } from "../src/pruner.js";
-import { isToolResult, resultKeysIn } from "../src/transcript/messages.js";
-import { sessionArbitrary } from "./support/generate.js";
+import { pruneMessages } from "../src/pruner.ts";
+import { isToolResult, resultKeysIn } from "../src/transcript/messages.ts";
+import { sessionArbitrary } from "./support/generate.ts";
 import {
   checkArgumentsRecoverable,
   checkDroppedRecoverable,
@@ -11,9 +11,9 @@ import {
   checkRecoverable,
   checkUnseenRaw,
   checkValid,
-} from "./support/invariants.js";
-import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
-import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
+} from "./support/invariants.ts";
+import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.ts";
+import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.ts";
 
 const VARIANTS: Readonly<Record<string, Settings>> = {
   "every turn": { summarizerModel: "none", minBatchChars: 0, pruneOn: "every-turn" },

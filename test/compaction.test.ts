@@ -1,14 +1,14 @@
 /** The hosts' own compaction of a session far larger than the window, in process on both. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
-import { estimateTextTokens, estimateTokens } from "../src/transcript/tokens.js";
-import { createFolders, type PiFolders } from "./support/folders.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
-import { fileText, type LongSessionOptions, longConversation, writeSession } from "./support/long-session.js";
-import type { ScriptedRequest } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
-import { checkTranscript } from "./support/transcript.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.ts";
+import { estimateTextTokens, estimateTokens } from "../src/transcript/tokens.ts";
+import { createFolders, type PiFolders } from "./support/folders.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.ts";
+import { fileText, type LongSessionOptions, longConversation, writeSession } from "./support/long-session.ts";
+import type { ScriptedRequest } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(180_000);
 

@@ -4,11 +4,11 @@ import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
-import { workload } from "../bench/workloads.js";
-import { runCommand, SUBCOMMANDS } from "../src/commands/index.js";
-import { findSetting, resolveConfig, SETTINGS } from "../src/config.js";
-import { QUERY_TOOL_NAME } from "../src/types.js";
-import { copySetUpCheckout, userEnvironment } from "./support/checkout.js";
+import { workload } from "../bench/workloads.ts";
+import { runCommand, SUBCOMMANDS } from "../src/commands/index.ts";
+import { findSetting, resolveConfig, SETTINGS } from "../src/config.ts";
+import { QUERY_TOOL_NAME } from "../src/types.ts";
+import { copySetUpCheckout, userEnvironment } from "./support/checkout.ts";
 import {
   anchorsIn,
   blocksIn,
@@ -19,11 +19,11 @@ import {
   linksIn,
   type Mention,
   readDocument,
-} from "./support/documents.js";
-import { createFolders } from "./support/folders.js";
-import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.js";
-import { missingTmux } from "./terminal/tmux.js";
+} from "./support/documents.ts";
+import { createFolders } from "./support/folders.ts";
+import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.ts";
+import { missingTmux } from "./terminal/tmux.ts";
 
 const LIMIT_MS = 180_000;
 /** Commands that run at the same time. */

@@ -6,10 +6,10 @@
 import { describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import { createQueryTool } from "../src/query-tool.js";
-import { recover, sourcesOf } from "../src/recovery/originals.js";
-import { isAssistant, resultOf } from "../src/transcript/messages.js";
-import { deepFreeze, sessionArbitrary } from "./support/generate.js";
+import { createQueryTool } from "../src/query-tool.ts";
+import { recover, sourcesOf } from "../src/recovery/originals.ts";
+import { isAssistant, resultOf } from "../src/transcript/messages.ts";
+import { deepFreeze, sessionArbitrary } from "./support/generate.ts";
 import {
   checkArgumentsRecoverable,
   checkDroppedRecoverable,
@@ -18,9 +18,9 @@ import {
   checkRecoverable,
   checkUnseenRaw,
   checkValid,
-} from "./support/invariants.js";
-import { PROPERTY_TIMEOUT } from "./support/property-runs.js";
-import { agentDirWith, EntryTree, type RenderedRequest, SimulatedSession } from "./support/simulated-session.js";
+} from "./support/invariants.ts";
+import { PROPERTY_TIMEOUT } from "./support/property-runs.ts";
+import { agentDirWith, EntryTree, type RenderedRequest, SimulatedSession } from "./support/simulated-session.ts";
 
 const TIMEOUT = 20 * 60_000;
 

@@ -1,7 +1,7 @@
 /** What else decides on a flush: thinking that is bound, a cache that is still warm, and prices of zero, on the command line. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { DEFAULT_CONFIG } from "../src/config.js";
-import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
+import { DEFAULT_CONFIG } from "../src/config.ts";
+import { extractToolResultText, isToolResult } from "../src/transcript/messages.ts";
 import {
   createFolders,
   HOSTS,
@@ -10,8 +10,8 @@ import {
   type PiRun,
   runPi,
   supportPath,
-} from "./support/print-mode.js";
-import type { Script, ScriptedModel, ScriptedReply } from "./support/script.js";
+} from "./support/print-mode.ts";
+import type { Script, ScriptedModel, ScriptedReply } from "./support/script.ts";
 
 const TIMEOUT = 120_000;
 const MINUTE = 60_000;

@@ -1,8 +1,8 @@
 /** Runs that another extension's message opens, and chains whose closing reply is gone. */
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_DIAGNOSTIC } from "../src/types.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.js";
+import { CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_DIAGNOSTIC } from "../src/types.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.ts";
 
 const AGENT_DIR = agentDirWith({
   pruneOn: "agent-message",

@@ -5,11 +5,11 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
-import { bigText } from "./support/fixtures/big-output.js";
-import type { Trouble } from "./support/fixtures/troublemaker.js";
-import { type HostSessionOptions, openSession } from "./support/hosts.js";
-import { checkDroppedRecoverable, checkRecoverable } from "./support/invariants.js";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.ts";
+import { bigText } from "./support/fixtures/big-output.ts";
+import type { Trouble } from "./support/fixtures/troublemaker.ts";
+import { type HostSessionOptions, openSession } from "./support/hosts.ts";
+import { checkDroppedRecoverable, checkRecoverable } from "./support/invariants.ts";
 import {
   createFolders,
   HOSTS,
@@ -19,11 +19,11 @@ import {
   PRODUCT_ENTRY,
   runPi,
   supportPath,
-} from "./support/print-mode.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedReply } from "./support/script.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/print-mode.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedReply } from "./support/script.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "./support/simulated-session.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 const TIMEOUT = 300_000;
 const SETTINGS = {

@@ -1,9 +1,9 @@
 /** A model that is not given the recovery tool for a while, on both hosts. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionFactory } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { HOSTS, openSession, PRODUCT_ENTRY } from "./support/hosts.js";
-import type { ScriptedRequest } from "./support/script.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { HOSTS, openSession, PRODUCT_ENTRY } from "./support/hosts.ts";
+import type { ScriptedRequest } from "./support/script.ts";
 
 setDefaultTimeout(120_000);
 

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import type { FlushDecision } from "../src/cost/prices.js";
-import { pruneMessages } from "../src/pruner.js";
-import { sessionArbitrary } from "./support/generate.js";
+import type { FlushDecision } from "../src/cost/prices.ts";
+import { pruneMessages } from "../src/pruner.ts";
+import { sessionArbitrary } from "./support/generate.ts";
 import {
   checkArgumentsRecoverable,
   checkDroppedRecoverable,
@@ -13,11 +13,11 @@ import {
   checkRecoverable,
   checkUnseenRaw,
   checkValid,
-} from "./support/invariants.js";
-import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
-import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
-import { usageOf } from "./support/walk-host.js";
-import { type ModelName, walkModel } from "./support/walk-models.js";
+} from "./support/invariants.ts";
+import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.ts";
+import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.ts";
+import { usageOf } from "./support/walk-host.ts";
+import { type ModelName, walkModel } from "./support/walk-models.ts";
 
 /** A flush after each closing reply, whatever it costs. */
 const CLOSING = { summarizerModel: "none", minBatchChars: 0, pruneOn: "agent-message" } as const;

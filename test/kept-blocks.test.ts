@@ -1,8 +1,8 @@
 /** Images of spilled results, and blocks that are neither text nor image, on both hosts. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionFactory } from "@mariozechner/pi-coding-agent";
-import { HOSTS, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
-import type { ScriptedRequest } from "./support/script.js";
+import { HOSTS, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.ts";
+import type { ScriptedRequest } from "./support/script.ts";
 
 setDefaultTimeout(120_000);
 

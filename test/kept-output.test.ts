@@ -3,8 +3,8 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, textOf } from "../src/transcript/messages.js";
-import { shotData } from "./support/fixtures/shot-tool.js";
+import { extractToolResultText, textOf } from "../src/transcript/messages.ts";
+import { shotData } from "./support/fixtures/shot-tool.ts";
 import {
   HOSTS,
   type HostSession,
@@ -13,11 +13,11 @@ import {
   type Reply,
   supportPath,
   until,
-} from "./support/hosts.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedCall, ScriptedRequest } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/hosts.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedCall, ScriptedRequest } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(120_000);
 

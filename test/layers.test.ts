@@ -11,12 +11,12 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Modules, each with one line that imports. */
 const FORBIDDEN = {
-  "src/text/a.ts": 'export { entry } from "../session/entries.js";',
-  "src/types.ts": 'import type { Indexer } from "./indexer.js";\nexport type Own = Indexer;',
-  "src/chains/a.ts": 'export const later = () => import("../render/plan.js");',
-  "src/flush.ts": 'export { pruner } from "./pruner.js";',
-  "src/engine/a.ts": 'export { start } from "../runtime.js";',
-  "src/ui/a.ts": 'export { start } from "../../index.js";',
+  "src/text/a.ts": 'export { entry } from "../session/entries.ts";',
+  "src/types.ts": 'import type { Indexer } from "./indexer.ts";\nexport type Own = Indexer;',
+  "src/chains/a.ts": 'export const later = () => import("../render/plan.ts");',
+  "src/flush.ts": 'export { pruner } from "./pruner.ts";',
+  "src/engine/a.ts": 'export { start } from "../runtime.ts";',
+  "src/ui/a.ts": 'export { start } from "../../index.ts";',
   "src/session/a.ts":
     'import type { ExtensionContext } from "@mariozechner/pi-coding-agent";\nexport type Own = ExtensionContext;',
 };
@@ -25,10 +25,10 @@ const ALLOWED = {
     'import type { SessionEntry } from "@mariozechner/pi-coding-agent";\nexport type Own = SessionEntry;',
   "src/host/b.ts":
     'import type { ExtensionContext } from "@mariozechner/pi-coding-agent";\nexport type Own = ExtensionContext;',
-  "src/render/b.ts": 'export { entry } from "../session/entries.js";',
-  "src/render/b.test.ts": 'export { run } from "../commands/index.js";',
-  "src/ui/b.ts": 'export { run } from "../commands/index.js";',
-  "src/pruner.ts": 'export { flush } from "./flush.js";',
+  "src/render/b.ts": 'export { entry } from "../session/entries.ts";',
+  "src/render/b.test.ts": 'export { run } from "../commands/index.ts";',
+  "src/ui/b.ts": 'export { run } from "../commands/index.ts";',
+  "src/pruner.ts": 'export { flush } from "./flush.ts";',
 };
 
 test("an import of what stands above fails lint, in every form and for types too; others pass", () => {

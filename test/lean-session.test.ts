@@ -4,11 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { generateConversation } from "../bench/conversation.js";
-import { recover, sourcesOf } from "../src/recovery/originals.js";
-import { extractToolResultText, isToolResult, resultKeysIn } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_INDEX, type IndexEntryData } from "../src/types.js";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
+import { generateConversation } from "../bench/conversation.ts";
+import { recover, sourcesOf } from "../src/recovery/originals.ts";
+import { extractToolResultText, isToolResult, resultKeysIn } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_INDEX, type IndexEntryData } from "../src/types.ts";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.ts";
 
 const SETTINGS: Settings = { pruneOn: "agent-message", summarizerModel: "none", workingSet: null };
 const ZERO = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };

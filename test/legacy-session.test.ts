@@ -7,15 +7,15 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { DEFAULT_CONFIG } from "../src/config.js";
-import { ToolCallIndexer } from "../src/indexer.js";
-import { pruneMessages } from "../src/pruner.js";
-import { buildRenderPlan } from "../src/render/plan.js";
-import type { messagesInContext } from "../src/session/branch.js";
-import { findOriginals } from "../src/session/originals.js";
-import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
-import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
-import { checkTranscript } from "./support/transcript.js";
+import { DEFAULT_CONFIG } from "../src/config.ts";
+import { ToolCallIndexer } from "../src/indexer.ts";
+import { pruneMessages } from "../src/pruner.ts";
+import { buildRenderPlan } from "../src/render/plan.ts";
+import type { messagesInContext } from "../src/session/branch.ts";
+import { findOriginals } from "../src/session/originals.ts";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.ts";
+import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 const RECORDING = join(REPOSITORY, "../shared/sessions/legacy");
 

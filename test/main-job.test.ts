@@ -1,8 +1,8 @@
 /** The main job on both hosts, mostly on their real command line: condensed where it stood, recoverable, stable, off when off. */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Message, ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, textOf } from "../src/transcript/messages.js";
-import { openSession, until } from "./support/hosts.js";
+import { extractToolResultText, textOf } from "../src/transcript/messages.ts";
+import { openSession, until } from "./support/hosts.ts";
 import {
   createFolders,
   HOSTS,
@@ -12,8 +12,8 @@ import {
   PRODUCT_ENTRY,
   runPi,
   supportPath,
-} from "./support/print-mode.js";
-import type { ScriptedCall, ScriptedReply } from "./support/script.js";
+} from "./support/print-mode.ts";
+import type { ScriptedCall, ScriptedReply } from "./support/script.ts";
 
 const TIMEOUT = 120_000;
 /** By which a request to a summariser is known. */

@@ -1,14 +1,14 @@
 /** A switch to a model whose window is far smaller than what the context holds, on both hosts. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { estimateTextTokens, estimateTokens } from "../src/transcript/tokens.js";
-import { createFolders, type PiFolders } from "./support/folders.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
-import { type LongSessionOptions, longConversation, writeSession } from "./support/long-session.js";
-import { recordingUi } from "./support/recording-ui.js";
-import { SCRIPTED_PROVIDER, type ScriptedRequest } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
-import { checkTranscript } from "./support/transcript.js";
+import { estimateTextTokens, estimateTokens } from "../src/transcript/tokens.ts";
+import { createFolders, type PiFolders } from "./support/folders.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.ts";
+import { type LongSessionOptions, longConversation, writeSession } from "./support/long-session.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import { SCRIPTED_PROVIDER, type ScriptedRequest } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(120_000);
 

@@ -1,7 +1,7 @@
 /** The sentence about money agrees with what the host has recorded, and with what the same session costs raw. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { createFolders, HOSTS, type Host, type PiFolders, type PiRun, runPi } from "./support/print-mode.js";
-import type { ScriptedReply } from "./support/script.js";
+import { createFolders, HOSTS, type Host, type PiFolders, type PiRun, runPi } from "./support/print-mode.ts";
+import type { ScriptedReply } from "./support/script.ts";
 
 const TIMEOUT = 120_000;
 /** USD per million tokens. */

@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import { recover, sourcesOf } from "../src/recovery/originals.js";
-import { findOriginals } from "../src/session/originals.js";
-import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
-import { contextShares } from "../src/ui/context-model.js";
-import { PROPERTY_RUNS } from "./support/property-runs.js";
-import { agentDirWith, SimulatedSession } from "./support/simulated-session.js";
+import { recover, sourcesOf } from "../src/recovery/originals.ts";
+import { findOriginals } from "../src/session/originals.ts";
+import { extractToolResultText, isToolResult } from "../src/transcript/messages.ts";
+import { contextShares } from "../src/ui/context-model.ts";
+import { PROPERTY_RUNS } from "./support/property-runs.ts";
+import { agentDirWith, SimulatedSession } from "./support/simulated-session.ts";
 
 const AGENT_DIR = agentDirWith({
   pruneOn: "agent-message",

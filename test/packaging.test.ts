@@ -5,12 +5,12 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSyn
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
-import { extractToolResultText, isToolResult } from "../src/transcript/messages.js";
-import { copyCheckout, userEnvironment } from "./support/checkout.js";
-import { documented, type Invocation, linksIn, readDocument } from "./support/documents.js";
-import { GitServer, missingGitServer } from "./support/git-server.js";
-import { HOST_PATHS, REPOSITORY } from "./support/host-paths.js";
-import { createFolders, HOSTS, type Host, type PiFolders, type PiRun, runPi } from "./support/print-mode.js";
+import { extractToolResultText, isToolResult } from "../src/transcript/messages.ts";
+import { copyCheckout, userEnvironment } from "./support/checkout.ts";
+import { documented, type Invocation, linksIn, readDocument } from "./support/documents.ts";
+import { GitServer, missingGitServer } from "./support/git-server.ts";
+import { HOST_PATHS, REPOSITORY } from "./support/host-paths.ts";
+import { createFolders, HOSTS, type Host, type PiFolders, type PiRun, runPi } from "./support/print-mode.ts";
 
 const TIMEOUT = 180_000;
 const run = promisify(execFile);

@@ -1,9 +1,9 @@
 /** Output that is protected without being asked for: instructions, skills, lists and answers, on both hosts. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionFactory } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { HOSTS, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
-import type { ScriptedRequest } from "./support/script.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { HOSTS, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.ts";
+import type { ScriptedRequest } from "./support/script.ts";
 
 setDefaultTimeout(120_000);
 

@@ -10,7 +10,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Api, AssistantMessage, Context, Model, ThinkingContent, ToolCall } from "@mariozechner/pi-ai";
 import fc from "fast-check";
 import { Type } from "typebox";
-import { argumentMarker, condenseArguments, markerRefs } from "../src/render/arguments.js";
+import { argumentMarker, condenseArguments, markerRefs } from "../src/render/arguments.ts";
 import {
   isAssistant,
   isClosingReply,
@@ -19,18 +19,18 @@ import {
   isToolResult,
   textOf,
   toolCallsOf,
-} from "../src/transcript/messages.js";
-import { sessionArbitrary } from "./support/generate.js";
-import { HOSTS } from "./support/host-paths.js";
-import { type HostLibrary, libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.js";
-import { checkPayload, consecutiveUsers, PROTOCOLS, type Protocol, signaturesOf } from "./support/protocols.js";
+} from "../src/transcript/messages.ts";
+import { sessionArbitrary } from "./support/generate.ts";
+import { HOSTS } from "./support/host-paths.ts";
+import { type HostLibrary, libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.ts";
+import { checkPayload, consecutiveUsers, PROTOCOLS, type Protocol, signaturesOf } from "./support/protocols.ts";
 import {
   agentDirWith,
   EntryTree,
   type RenderedRequest,
   type Settings,
   SimulatedSession,
-} from "./support/simulated-session.js";
+} from "./support/simulated-session.ts";
 
 setDefaultTimeout(10 * 60_000);
 

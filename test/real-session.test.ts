@@ -8,12 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { messageChars } from "../bench/recording.js";
-import { pruneMessages } from "../src/pruner.js";
-import { recover, sourcesOf } from "../src/recovery/originals.js";
-import { findOriginals } from "../src/session/originals.js";
-import { extractToolResultText, isAssistant, isImage } from "../src/transcript/messages.js";
-import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
+import { messageChars } from "../bench/recording.ts";
+import { pruneMessages } from "../src/pruner.ts";
+import { recover, sourcesOf } from "../src/recovery/originals.ts";
+import { findOriginals } from "../src/session/originals.ts";
+import { extractToolResultText, isAssistant, isImage } from "../src/transcript/messages.ts";
+import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.ts";
 import {
   checkArgumentsRecoverable,
   checkDroppedRecoverable,
@@ -22,8 +22,8 @@ import {
   checkRecoverable,
   checkUnseenRaw,
   checkValid,
-} from "./support/invariants.js";
-import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.js";
+} from "./support/invariants.ts";
+import { agentDirWith, type RenderedRequest, type Settings, SimulatedSession } from "./support/simulated-session.ts";
 
 const RECORDING = process.env.PI_CONDENSE_SESSION ?? join(REPOSITORY, "../shared/sessions/real-refactor.jsonl");
 

@@ -1,9 +1,9 @@
 /** What the model has asked back stays for its grace, then gives way to one line, on both hosts and without a summary. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
-import { bigLine } from "./support/fixtures/big-output.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER } from "../src/types.ts";
+import { bigLine } from "./support/fixtures/big-output.ts";
 import {
   HOSTS,
   type HostSession,
@@ -12,9 +12,9 @@ import {
   type Reply,
   supportPath,
   until,
-} from "./support/hosts.js";
-import type { ScriptedRequest } from "./support/script.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/hosts.ts";
+import type { ScriptedRequest } from "./support/script.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(120_000);
 

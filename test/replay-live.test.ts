@@ -1,14 +1,14 @@
 /** A replay and the host run one engine: the same conversation is flushed at the same requests, and sends the same text. */
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { DEFAULT_PROFILE } from "../src/cost/prices.js";
-import { CostMeter } from "../src/replay/costs.js";
-import { play } from "../src/replay/player.js";
-import { recordingOf } from "../src/replay/recording.js";
-import { parseSession } from "../src/replay/session-file.js";
-import { configWith } from "../src/replay/settings.js";
-import { digestStandIn } from "../src/replay/stand-in.js";
-import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.js";
+import { DEFAULT_PROFILE } from "../src/cost/prices.ts";
+import { CostMeter } from "../src/replay/costs.ts";
+import { play } from "../src/replay/player.ts";
+import { recordingOf } from "../src/replay/recording.ts";
+import { parseSession } from "../src/replay/session-file.ts";
+import { configWith } from "../src/replay/settings.ts";
+import { digestStandIn } from "../src/replay/stand-in.ts";
+import { createFolders, HOSTS, type PiRun, runPi } from "./support/print-mode.ts";
 
 const PRUNE_ON = ["every-turn", "agent-message", "cache-aware"] as const;
 

@@ -4,10 +4,10 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { workload } from "../bench/workloads.js";
-import { main } from "../src/replay/cli.js";
-import type { ReplayReport } from "../src/replay/figures.js";
-import { REPOSITORY } from "./support/host-paths.js";
+import { workload } from "../bench/workloads.ts";
+import { main } from "../src/replay/cli.ts";
+import type { ReplayReport } from "../src/replay/figures.ts";
+import { REPOSITORY } from "./support/host-paths.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "pi-condense-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -6,15 +6,15 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { scratchFolder } from "./support/folders.js";
-import { sessionArbitrary } from "./support/generate.js";
-import { HOSTS } from "./support/host-paths.js";
-import { libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.js";
-import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.js";
-import { checkPayload, newProblems, PROTOCOLS } from "./support/protocols.js";
-import { walk } from "./support/session-walk.js";
-import type { RenderedRequest, Settings } from "./support/simulated-session.js";
-import { STEP_KINDS, type Walk, walkArbitrary } from "./support/walk-plan.js";
+import { scratchFolder } from "./support/folders.ts";
+import { sessionArbitrary } from "./support/generate.ts";
+import { HOSTS } from "./support/host-paths.ts";
+import { libraryOf, modelOf, payloadOf, spokenBy } from "./support/payloads.ts";
+import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "./support/property-runs.ts";
+import { checkPayload, newProblems, PROTOCOLS } from "./support/protocols.ts";
+import { walk } from "./support/session-walk.ts";
+import type { RenderedRequest, Settings } from "./support/simulated-session.ts";
+import { STEP_KINDS, type Walk, walkArbitrary } from "./support/walk-plan.ts";
 
 const CHAINS = { rollingWindow: 0, batchSize: 0 };
 const SETTINGS: readonly Settings[] = [

@@ -7,19 +7,19 @@ import * as fs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { AssistantMessage, Message, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
-import { contentHash } from "../src/capture/duplicates.js";
-import { recover, sourcesOf } from "../src/recovery/originals.js";
-import { blobDirFor, blobPathFor, headPreview } from "../src/spill.js";
-import { extractToolResultText, occurrenceKey, textOf } from "../src/transcript/messages.js";
+import { contentHash } from "../src/capture/duplicates.ts";
+import { recover, sourcesOf } from "../src/recovery/originals.ts";
+import { blobDirFor, blobPathFor, headPreview } from "../src/spill.ts";
+import { extractToolResultText, occurrenceKey, textOf } from "../src/transcript/messages.ts";
 import {
   CUSTOM_TYPE_FRONTIER,
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_SUMMARY,
   type IndexEntryData,
   QUERY_TOOL_NAME,
-} from "../src/types.js";
-import { bigLine, bigText } from "./support/fixtures/big-output.js";
-import { type HostSession, openSession, type Reply } from "./support/hosts.js";
+} from "../src/types.ts";
+import { bigLine, bigText } from "./support/fixtures/big-output.ts";
+import { type HostSession, openSession, type Reply } from "./support/hosts.ts";
 import {
   bundledProduct,
   createFolders,
@@ -31,10 +31,10 @@ import {
   PRODUCT_ENTRY,
   runPi,
   supportPath,
-} from "./support/print-mode.js";
-import type { ScriptedCall, ScriptedReply, ScriptedRequest } from "./support/script.js";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/print-mode.ts";
+import type { ScriptedCall, ScriptedReply, ScriptedRequest } from "./support/script.ts";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(180_000);
 

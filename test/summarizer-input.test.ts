@@ -2,13 +2,13 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
-import { runCommand } from "../src/commands/index.js";
-import type { HostSnapshot } from "../src/host/host.js";
-import type { ReplyStream } from "../src/summarizer.js";
-import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
-import { TEST_SETTINGS } from "./support/folders.js";
-import { until } from "./support/hosts.js";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
+import { runCommand } from "../src/commands/index.ts";
+import type { HostSnapshot } from "../src/host/host.ts";
+import type { ReplyStream } from "../src/summarizer.ts";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.ts";
+import { TEST_SETTINGS } from "./support/folders.ts";
+import { until } from "./support/hosts.ts";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.ts";
 
 const WINDOW = 32_768;
 const RESULTS = 40;

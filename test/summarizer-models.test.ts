@@ -1,12 +1,12 @@
 /** Which model is asked and how, through the registries of both hosts. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedRequest } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER } from "../src/types.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedRequest } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
 
 setDefaultTimeout(60_000);
 

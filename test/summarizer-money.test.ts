@@ -1,11 +1,11 @@
 /** What summaries cost: every call counted once, failed ones too, whatever becomes of the session; told to whoever asks. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_STATS, type StatsEntryData } from "../src/types.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedReply } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
+import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_STATS, type StatsEntryData } from "../src/types.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedReply } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
 
 setDefaultTimeout(60_000);
 

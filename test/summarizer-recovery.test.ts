@@ -2,13 +2,13 @@
 import { afterEach, describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
-import { PROBE_COOLDOWN_MS } from "../src/engine/summarizer-policy.js";
-import type { HostSnapshot } from "../src/host/host.js";
-import type { ReplyStream } from "../src/summarizer.js";
-import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.js";
-import { TEST_SETTINGS } from "./support/folders.js";
-import { until } from "./support/hosts.js";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.js";
+import { PROBE_COOLDOWN_MS } from "../src/engine/summarizer-policy.ts";
+import type { HostSnapshot } from "../src/host/host.ts";
+import type { ReplyStream } from "../src/summarizer.ts";
+import { extractToolResultText, isToolResult, textOf } from "../src/transcript/messages.ts";
+import { TEST_SETTINGS } from "./support/folders.ts";
+import { until } from "./support/hosts.ts";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "./support/simulated-session.ts";
 
 type State = "works" | "waits" | { errorMessage: string };
 

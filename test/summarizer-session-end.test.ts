@@ -4,14 +4,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { SHUTDOWN_WAIT_MS } from "../src/runtime.js";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX, CUSTOM_TYPE_STATS, CUSTOM_TYPE_SUMMARY } from "../src/types.js";
-import { createFolders, type PiFolders } from "./support/folders.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.js";
-import { type PiRun, parseLines, runPi } from "./support/print-mode.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedReply, ScriptedRequest } from "./support/script.js";
+import { SHUTDOWN_WAIT_MS } from "../src/runtime.ts";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX, CUSTOM_TYPE_STATS, CUSTOM_TYPE_SUMMARY } from "../src/types.ts";
+import { createFolders, type PiFolders } from "./support/folders.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.ts";
+import { type PiRun, parseLines, runPi } from "./support/print-mode.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedReply, ScriptedRequest } from "./support/script.ts";
 
 setDefaultTimeout(120_000);
 

@@ -1,9 +1,9 @@
 /** Summaries are made beside the agent: no request waits for one, and the flush at the end finds them made. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
-import { TODO_TEXT } from "./support/fixtures/todo-tool.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER } from "../src/types.ts";
+import { TODO_TEXT } from "./support/fixtures/todo-tool.ts";
 import {
   HOSTS,
   type HostSession,
@@ -12,10 +12,10 @@ import {
   type Reply,
   supportPath,
   until,
-} from "./support/hosts.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { ScriptedCall, ScriptedRequest } from "./support/script.js";
-import type { Settings } from "./support/simulated-session.js";
+} from "./support/hosts.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { ScriptedCall, ScriptedRequest } from "./support/script.ts";
+import type { Settings } from "./support/simulated-session.ts";
 
 setDefaultTimeout(60_000);
 

@@ -4,10 +4,10 @@
  */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Message } from "@mariozechner/pi-ai";
-import { extractToolResultText } from "../src/transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER } from "../src/types.js";
-import { createFolders, type PiFolders } from "./support/folders.js";
-import { HOSTS, type Host, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.js";
+import { extractToolResultText } from "../src/transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER } from "../src/types.ts";
+import { createFolders, type PiFolders } from "./support/folders.ts";
+import { HOSTS, type Host, openSession, PRODUCT_ENTRY, type Reply, until } from "./support/hosts.ts";
 import {
   type Behaviour,
   type ModelServer,
@@ -15,10 +15,10 @@ import {
   PROVIDER_OF,
   type Protocol,
   startModelServer,
-} from "./support/model-server.js";
-import { recordingUi } from "./support/recording-ui.js";
-import type { Script, ScriptedReply, ScriptedRequest } from "./support/script.js";
-import { checkTranscript } from "./support/transcript.js";
+} from "./support/model-server.ts";
+import { recordingUi } from "./support/recording-ui.ts";
+import type { Script, ScriptedReply, ScriptedRequest } from "./support/script.ts";
+import { checkTranscript } from "./support/transcript.ts";
 
 setDefaultTimeout(120_000);
 

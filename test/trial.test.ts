@@ -4,16 +4,16 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { documented } from "./support/documents.js";
-import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.js";
+import { documented } from "./support/documents.ts";
+import { HOST_PATHS, HOSTS, type Host, REPOSITORY } from "./support/host-paths.ts";
 import {
   LOCAL_PROVIDER,
   type ScriptedBody,
   type ScriptedServer,
   type ScriptedStep,
   startScriptedServer,
-} from "./support/scripted-server.js";
-import { CWD, editOf, FILES, trialSession } from "./support/trial-session.js";
+} from "./support/scripted-server.ts";
+import { CWD, editOf, FILES, trialSession } from "./support/trial-session.ts";
 
 const TIMEOUT = 60_000;
 const CLI = join(REPOSITORY, "bin/pi-condense.mjs");

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { createFolders, HOSTS, type PiFolders, PRODUCT_ENTRY, runPi, supportPath } from "./support/print-mode.js";
+import { createFolders, HOSTS, type PiFolders, PRODUCT_ENTRY, runPi, supportPath } from "./support/print-mode.ts";
 
 setDefaultTimeout(120_000);
 

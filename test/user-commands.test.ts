@@ -1,10 +1,10 @@
 /** Output of commands that the user has run with `!`: condensed as a tool's is, and given back by its ref. */
 import { afterEach, describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { recover, sourcesOf } from "../src/recovery/originals.js";
-import type { UserCommand } from "../src/transcript/messages.js";
-import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY } from "./support/hosts.js";
-import { agentDirWith, type Settings, SimulatedSession } from "./support/simulated-session.js";
+import { recover, sourcesOf } from "../src/recovery/originals.ts";
+import type { UserCommand } from "../src/transcript/messages.ts";
+import { HOSTS, type HostSession, openSession, PRODUCT_ENTRY } from "./support/hosts.ts";
+import { agentDirWith, type Settings, SimulatedSession } from "./support/simulated-session.ts";
 
 const DIGEST: Settings = { summarizerModel: "none", pruneOn: "agent-message" };
 const LOG = Array.from({ length: 300 }, (_, i) => `line ${i} of the log, with é and 漢`).join("\n");

@@ -2,11 +2,11 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { PRICE_PROFILES } from "../src/cost/prices.js";
-import { reportsOf } from "../src/replay/figures.js";
-import { replaySession } from "../src/replay/replay.js";
-import { configWith } from "../src/replay/settings.js";
-import { HOSTS, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.js";
+import { PRICE_PROFILES } from "../src/cost/prices.ts";
+import { reportsOf } from "../src/replay/figures.ts";
+import { replaySession } from "../src/replay/replay.ts";
+import { configWith } from "../src/replay/settings.ts";
+import { HOSTS, openSession, PRODUCT_ENTRY, type Reply } from "./support/hosts.ts";
 
 const LINES = Array.from({ length: 200 }, (_, i) => `export const value${i} = compute(${i}); // of the file\n`).join(
   "",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import type { ResultContent } from "../types.js";
-import { contentHash, shortHash } from "./duplicates.js";
+import type { ResultContent } from "../types.ts";
+import { contentHash, shortHash } from "./duplicates.ts";
 
 const text = (value: string): ResultContent[number] => ({ type: "text", text: value });
 const image = (data: string, mimeType = "image/png"): ResultContent[number] => ({ type: "image", data, mimeType });

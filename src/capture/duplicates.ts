@@ -1,7 +1,7 @@
 /** Repeats of output that is already known: the same tool, error flag, text and image bytes. */
 import { createHash } from "node:crypto";
-import { blocksIn, isImage, isText } from "../transcript/messages.js";
-import type { CapturedToolCall } from "../types.js";
+import { blocksIn, isImage, isText } from "../transcript/messages.ts";
+import type { CapturedToolCall } from "../types.ts";
 
 /** Characters of a hash: 132 bits, which no two results of a session have in common. */
 const HASH_CHARS = 22;

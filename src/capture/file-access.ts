@@ -1,7 +1,7 @@
 /** What a tool call does with which files, told by its arguments, whatever the tool is called. */
 import type { ToolCall } from "@mariozechner/pi-ai";
-import { isRecord } from "../text/json.js";
-import { filesNamedBy, locate, type PathBase, pathsIn } from "./paths.js";
+import { isRecord } from "../text/json.ts";
+import { filesNamedBy, locate, type PathBase, pathsIn } from "./paths.ts";
 
 /** A call's access to files. */
 export interface FileAccess {

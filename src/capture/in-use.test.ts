@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { deepFreeze } from "../../test/support/generate.js";
-import { type InUseQuestion, roomFor, WorkingSet } from "./in-use.js";
+import { deepFreeze } from "../../test/support/generate.ts";
+import { type InUseQuestion, roomFor, WorkingSet } from "./in-use.ts";
 
 const CWD = "/repo";
 const QUESTION: InUseQuestion = { cwd: CWD, requests: 8, maxChars: 1_000_000, isCondensed: () => false };

@@ -13,10 +13,10 @@ import {
   isToolResult,
   occurrenceKey,
   ResultIds,
-} from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { jsonSize } from "../transcript/tokens.js";
-import { type FileAccess, fileAccess } from "./file-access.js";
+} from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { jsonSize } from "../transcript/tokens.ts";
+import { type FileAccess, fileAccess } from "./file-access.ts";
 
 /**
  * A file that has been edited is in use for the requests of the setting, any other and a result for a part of them: a

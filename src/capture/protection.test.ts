@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { DEFAULT_CONFIG } from "../config.js";
-import { createProtection, protectionOf, unknownTools } from "./protection.js";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { createProtection, protectionOf, unknownTools } from "./protection.ts";
 
 const CWD = "/work/app";
 const HOME = "/home/dev";

@@ -1,9 +1,9 @@
 /** Which tool output must stay in the context as it is: by the tool's name, or by the file that it is about. */
 import { homedir } from "node:os";
 import { posix } from "node:path";
-import type { ContextPruneConfig } from "../types.js";
-import { type IfSlow, parseGlob } from "./globs.js";
-import { escapeGlob, isAbsolute, isPathKey, locate, type NamedPath, type PathBase, pathsIn, slashes } from "./paths.js";
+import type { ContextPruneConfig } from "../types.ts";
+import { type IfSlow, parseGlob } from "./globs.ts";
+import { escapeGlob, isAbsolute, isPathKey, locate, type NamedPath, type PathBase, pathsIn, slashes } from "./paths.ts";
 
 /** Spellings of paths whose verdict is remembered. */
 const MAX_KNOWN_PATHS = 10_000;

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { DEFAULT_CONFIG } from "../config.js";
-import { protectionOf } from "./protection.js";
-import { SupersededScan, supersededKeys } from "./superseded.js";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { protectionOf } from "./protection.ts";
+import { SupersededScan, supersededKeys } from "./superseded.ts";
 
 const isProtected = protectionOf(DEFAULT_CONFIG, "/work/app");
 

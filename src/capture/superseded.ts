@@ -1,15 +1,15 @@
 /** Protected output that came again: of a file or list that was read several times, only the newest copy is needed. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { Follower } from "../transcript/follower.js";
+import { Follower } from "../transcript/follower.ts";
 import {
   countImages,
   extractToolResultText,
   isAssistant,
   isToolResult,
   occurrenceKey,
-} from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import type { Protection } from "./protection.js";
+} from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import type { Protection } from "./protection.ts";
 
 /** A protected result, by what it is about. */
 interface Reading {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import type { ContextPruneConfig } from "../types.js";
-import { flushMark } from "./triggers.js";
+import type { ContextPruneConfig } from "../types.ts";
+import { flushMark } from "./triggers.ts";
 
 function assistant(stopReason: AssistantMessage["stopReason"], ...tools: string[]): AgentMessage {
   const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };

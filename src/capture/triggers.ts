@@ -1,7 +1,7 @@
 /** When a flush is due, read from the conversation itself, so that a missed event or a reload loses no flush. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAnswer, isAssistant, isClosingReply, isToolResult, toolCallsOf } from "../transcript/messages.js";
-import type { ContextPruneConfig } from "../types.js";
+import { isAnswer, isAssistant, isClosingReply, isToolResult, toolCallsOf } from "../transcript/messages.ts";
+import type { ContextPruneConfig } from "../types.ts";
 
 /** A reply that calls for a flush. */
 export interface Trigger {

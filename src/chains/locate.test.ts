@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
-import { deepFreeze } from "../../test/support/generate.js";
-import { type LocatableChain, locateChains } from "./locate.js";
+import { deepFreeze } from "../../test/support/generate.ts";
+import { type LocatableChain, locateChains } from "./locate.ts";
 
 function user(timestamp: number): AgentMessage {
   return { role: "user", content: "go", timestamp };

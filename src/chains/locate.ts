@@ -13,10 +13,10 @@ import {
   resultKeysIn,
   textOf,
   toolCallsOf,
-} from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { jsonSize } from "../transcript/tokens.js";
-import type { ChainCompressionEntry } from "../types.js";
+} from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { jsonSize } from "../transcript/tokens.ts";
+import type { ChainCompressionEntry } from "../types.ts";
 
 /** A chain as far as it takes to find it. */
 export interface LocatableChain {

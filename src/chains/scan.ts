@@ -1,8 +1,8 @@
 /** Finds the chains of a conversation that is asked about again and again while it grows. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { ChainDetector } from "../chain-detector.js";
-import { Follower } from "../transcript/follower.js";
-import type { ChainRange } from "../types.js";
+import { ChainDetector } from "../chain-detector.ts";
+import { Follower } from "../transcript/follower.ts";
+import type { ChainRange } from "../types.ts";
 
 type IsProtected = (call: { toolName: string; args: Record<string, unknown> }) => boolean;
 

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { scratchFolder } from "../../test/support/folders.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
-import { runCommand } from "./index.js";
+import { scratchFolder } from "../../test/support/folders.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { runCommand } from "./index.ts";
 
 const SECRET = "SECRET-9f3a";
 

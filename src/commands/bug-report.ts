@@ -3,12 +3,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { platform, release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "@mariozechner/pi-coding-agent";
-import { formatSetting, SETTINGS, settingValue } from "../config.js";
-import type { HostSnapshot } from "../host/host.js";
-import type { Pruner } from "../runtime.js";
-import { readOwnEntry } from "../session/entries.js";
-import { reasonOf } from "../text/text.js";
-import { type CommandResult, failure, info } from "./types.js";
+import { formatSetting, SETTINGS, settingValue } from "../config.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import type { Pruner } from "../runtime.ts";
+import { readOwnEntry } from "../session/entries.ts";
+import { reasonOf } from "../text/text.ts";
+import { type CommandResult, failure, info } from "./types.ts";
 
 /** What the checks have found, by their names. */
 export type Findings = ReadonlyMap<string, readonly { grade: string }[]>;

@@ -1,9 +1,9 @@
 /** `/pruner compact`, `/pruner decompress` and `/pruner recompress`. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import type { ChainListing } from "../runtime.js";
-import { count, cut, grouped, oneLine } from "../text/text.js";
-import { flushByHand } from "./flush.js";
-import { type CommandInput, type CommandResult, type CompletionInput, info, NO_SESSION, warning } from "./types.js";
+import type { ChainListing } from "../runtime.ts";
+import { count, cut, grouped, oneLine } from "../text/text.ts";
+import { flushByHand } from "./flush.ts";
+import { type CommandInput, type CommandResult, type CompletionInput, info, NO_SESSION, warning } from "./types.ts";
 
 const MAX_TOPIC_CHARS = 60;
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { scratchFolder } from "../../test/support/folders.js";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import { isToolResult, textOf } from "../transcript/messages.js";
-import { completeCommand, runCommand } from "./index.js";
+import { scratchFolder } from "../../test/support/folders.ts";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { isToolResult, textOf } from "../transcript/messages.ts";
+import { completeCommand, runCommand } from "./index.ts";
 
 function assistant(
   timestamp: number,

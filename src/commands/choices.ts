@@ -1,8 +1,8 @@
 /** `/pruner keep`, `/pruner drop` and `/pruner restore`: what happens to one result. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import type { NamedResult, Pruner } from "../runtime.js";
-import { cut, grouped } from "../text/text.js";
-import type { ResultChoice } from "../types.js";
+import type { NamedResult, Pruner } from "../runtime.ts";
+import { cut, grouped } from "../text/text.ts";
+import type { ResultChoice } from "../types.ts";
 import {
   type CommandInput,
   type CommandResult,
@@ -11,7 +11,7 @@ import {
   NO_SESSION,
   type Subcommand,
   warning,
-} from "./types.js";
+} from "./types.ts";
 
 type Verb = "keep" | "drop" | "restore";
 

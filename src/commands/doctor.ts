@@ -2,19 +2,19 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { VERSION } from "@mariozechner/pi-coding-agent";
-import { unknownTools } from "../capture/protection.js";
-import type { HostSnapshot, Registration } from "../host/host.js";
-import { chooseSummarizer } from "../host/models.js";
-import { loadSettings } from "../host/settings-file.js";
-import type { Pruner } from "../runtime.js";
-import { type BlobFolder, measureFolder, orphanedBlobFolders, removeBlobFolder } from "../session/blob-folders.js";
-import { readOwnEntries } from "../session/entries.js";
-import { count, grouped, reasonOf } from "../text/text.js";
-import { visible } from "../text/visible.js";
-import { QUERY_TOOL_NAME } from "../types.js";
-import { writeReport } from "./bug-report.js";
-import { describeChoice } from "./status.js";
-import { type CommandResult, info, warning } from "./types.js";
+import { unknownTools } from "../capture/protection.ts";
+import type { HostSnapshot, Registration } from "../host/host.ts";
+import { chooseSummarizer } from "../host/models.ts";
+import { loadSettings } from "../host/settings-file.ts";
+import type { Pruner } from "../runtime.ts";
+import { type BlobFolder, measureFolder, orphanedBlobFolders, removeBlobFolder } from "../session/blob-folders.ts";
+import { readOwnEntries } from "../session/entries.ts";
+import { count, grouped, reasonOf } from "../text/text.ts";
+import { visible } from "../text/visible.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import { writeReport } from "./bug-report.ts";
+import { describeChoice } from "./status.ts";
+import { type CommandResult, info, warning } from "./types.ts";
 
 /** One finding: fine, worth knowing, or in the way of condensing. */
 interface Finding {

@@ -1,10 +1,10 @@
 /** `/pruner now`, and what it has in common with `/pruner compact`. */
 
-import { chooseSummarizer } from "../host/models.js";
-import { count } from "../text/text.js";
-import { flushWithProgress } from "../ui/progress.js";
-import { describeReport } from "./report.js";
-import { answer, type CommandInput, type CommandResult, failure, NO_SESSION, SHOWN, warning } from "./types.js";
+import { chooseSummarizer } from "../host/models.ts";
+import { count } from "../text/text.ts";
+import { flushWithProgress } from "../ui/progress.ts";
+import { describeReport } from "./report.ts";
+import { answer, type CommandInput, type CommandResult, failure, NO_SESSION, SHOWN, warning } from "./types.ts";
 
 /**
  * Flushes and tells what came of it. In a terminal the answer comes later, from the background: a host that waits for a

@@ -3,16 +3,16 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import { findSetting } from "../config.js";
-import type { HostSnapshot } from "../host/host.js";
-import { FORMER_NAMES } from "../settings/former.js";
-import { isToolResult } from "../transcript/messages.js";
-import { estimateTokens } from "../transcript/tokens.js";
-import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_STATS } from "../types.js";
-import { change } from "../ui/paint.js";
-import { completeCommand, runCommand, SUBCOMMANDS } from "./index.js";
-import type { CommandResult } from "./types.js";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { findSetting } from "../config.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import { FORMER_NAMES } from "../settings/former.ts";
+import { isToolResult } from "../transcript/messages.ts";
+import { estimateTokens } from "../transcript/tokens.ts";
+import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_STATS } from "../types.ts";
+import { change } from "../ui/paint.ts";
+import { completeCommand, runCommand, SUBCOMMANDS } from "./index.ts";
+import type { CommandResult } from "./types.ts";
 
 const DIGEST: Settings = { workingSet: null, summarizerModel: "none" };
 

@@ -1,22 +1,22 @@
 /** `/pruner`: the table of its subcommands, dispatch and completions. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { SETTINGS } from "../config.js";
-import type { HostSnapshot } from "../host/host.js";
-import type { Pruner } from "../runtime.js";
-import { nearest } from "../text/nearest.js";
-import { visible } from "../text/visible.js";
-import { compact, completeBlocks, setActive } from "./chains.js";
-import { choiceCommand } from "./choices.js";
-import { cleanUp, examine, report } from "./doctor.js";
-import { flushByHand } from "./flush.js";
-import { chooseModel, chooseThinking, completeModels } from "./model.js";
-import { listCommand } from "./protect.js";
-import { replay } from "./replay.js";
-import { openContext, openSettings, openTree } from "./screens.js";
-import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.js";
-import { statsOf, statsOfAll } from "./stats.js";
-import { statusOf } from "./status.js";
-import { type CommandResult, completions, failure, info, type Subcommand, warning } from "./types.js";
+import { SETTINGS } from "../config.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import type { Pruner } from "../runtime.ts";
+import { nearest } from "../text/nearest.ts";
+import { visible } from "../text/visible.ts";
+import { compact, completeBlocks, setActive } from "./chains.ts";
+import { choiceCommand } from "./choices.ts";
+import { cleanUp, examine, report } from "./doctor.ts";
+import { flushByHand } from "./flush.ts";
+import { chooseModel, chooseThinking, completeModels } from "./model.ts";
+import { listCommand } from "./protect.ts";
+import { replay } from "./replay.ts";
+import { openContext, openSettings, openTree } from "./screens.ts";
+import { completeKeys, completeValues, runFormer, runSetting, setEnabled } from "./settings.ts";
+import { statsOf, statsOfAll } from "./stats.ts";
+import { statusOf } from "./status.ts";
+import { type CommandResult, completions, failure, info, type Subcommand, warning } from "./types.ts";
 
 /** Characters of a usage in the list of commands. */
 const MAX_USAGE = 28;

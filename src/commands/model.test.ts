@@ -2,11 +2,11 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Api, Model } from "@mariozechner/pi-ai";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import type { HostSnapshot } from "../host/host.js";
-import { CUSTOM_TYPE_STATS } from "../types.js";
-import { completeCommand, runCommand } from "./index.js";
-import type { CommandResult } from "./types.js";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import { CUSTOM_TYPE_STATS } from "../types.ts";
+import { completeCommand, runCommand } from "./index.ts";
+import type { CommandResult } from "./types.ts";
 
 function model(id: string, change: object = {}): Model<Api> {
   const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };

@@ -1,10 +1,10 @@
 /** `/pruner model` and `/pruner thinking`: the summariser by name, with the models that are at hand, and how much it thinks. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting } from "../config.js";
-import { chooseSummarizer, thinkingOf } from "../host/models.js";
-import { cacheNote, changeSetting } from "../ui/settings-model.js";
-import { describeChoice } from "./status.js";
-import { type CommandInput, type CommandResult, type CompletionInput, completions, info, warning } from "./types.js";
+import { formatSetting, parseSetting } from "../config.ts";
+import { chooseSummarizer, thinkingOf } from "../host/models.ts";
+import { cacheNote, changeSetting } from "../ui/settings-model.ts";
+import { describeChoice } from "./status.ts";
+import { type CommandInput, type CommandResult, type CompletionInput, completions, info, warning } from "./types.ts";
 
 const KEY = "summarizerModel";
 const THINKING_KEY = "summarizerThinking";

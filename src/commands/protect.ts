@@ -1,7 +1,7 @@
 /** `/pruner protected-tools` and `/pruner protected-paths`. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { unknownTools } from "../capture/protection.js";
-import { formatSetting, parseSetting } from "../config.js";
+import { unknownTools } from "../capture/protection.ts";
+import { formatSetting, parseSetting } from "../config.ts";
 import {
   type CommandInput,
   type CommandResult,
@@ -11,7 +11,7 @@ import {
   info,
   type Subcommand,
   warning,
-} from "./types.js";
+} from "./types.ts";
 
 type ListKey = "protectedTools" | "protectedPaths";
 

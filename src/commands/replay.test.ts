@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
-import { changedSettings, DEFAULT_CONFIG, parseSetting } from "../config.js";
-import { runCommand } from "./index.js";
-import { SHOWN } from "./types.js";
+import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { changedSettings, DEFAULT_CONFIG, parseSetting } from "../config.ts";
+import { runCommand } from "./index.ts";
+import { SHOWN } from "./types.ts";
 
 const place = mkdtempSync(join(tmpdir(), "pi-condense-replay-"));
 afterAll(() => rmSync(place, { recursive: true }));

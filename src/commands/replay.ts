@@ -4,13 +4,13 @@ import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { changedSettings } from "../config.js";
-import type { HostSnapshot } from "../host/host.js";
-import { findModel } from "../host/models.js";
-import { reasonOf } from "../text/text.js";
-import { isAssistant } from "../transcript/messages.js";
-import type { ContextPruneConfig } from "../types.js";
-import { answer, type CommandInput, type CommandResult, failure, info, SHOWN, warning } from "./types.js";
+import { changedSettings } from "../config.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import { findModel } from "../host/models.ts";
+import { reasonOf } from "../text/text.ts";
+import { isAssistant } from "../transcript/messages.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { answer, type CommandInput, type CommandResult, failure, info, SHOWN, warning } from "./types.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/pi-condense.mjs", import.meta.url));
 /** Milliseconds; sessions of thousands of requests take a minute. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { emptyReport, type FlushReport } from "../flush.js";
-import { describeReport } from "./report.js";
+import { emptyReport, type FlushReport } from "../flush.ts";
+import { describeReport } from "./report.ts";
 
 function told(report: Partial<FlushReport>) {
   return describeReport({ ...emptyReport(), ...report });

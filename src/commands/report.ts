@@ -1,8 +1,8 @@
 /** The sentence that tells what a flush has done. */
 
-import type { FlushReport } from "../flush.js";
-import { count, grouped } from "../text/text.js";
-import { type CommandResult, info, warning } from "./types.js";
+import type { FlushReport } from "../flush.ts";
+import { count, grouped } from "../text/text.ts";
+import { type CommandResult, info, warning } from "./types.ts";
 
 /** How a report is told. */
 export interface ReportOptions {

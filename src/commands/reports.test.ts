@@ -3,15 +3,15 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Api, AssistantMessage, Model } from "@mariozechner/pi-ai";
 import type { ModelRegistry, SessionEntry } from "@mariozechner/pi-coding-agent";
-import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import type { HostSnapshot, Registration } from "../host/host.js";
-import { blobDirFor, blobPathFor, writeSpill } from "../spill.js";
-import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX } from "../types.js";
-import { cacheShare } from "../ui/usage-model.js";
-import { runCommand, SUBCOMMANDS } from "./index.js";
-import { describeReport } from "./report.js";
-import { nextTrigger } from "./status.js";
+import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import type { HostSnapshot, Registration } from "../host/host.ts";
+import { blobDirFor, blobPathFor, writeSpill } from "../spill.ts";
+import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX } from "../types.ts";
+import { cacheShare } from "../ui/usage-model.ts";
+import { runCommand, SUBCOMMANDS } from "./index.ts";
+import { describeReport } from "./report.ts";
+import { nextTrigger } from "./status.ts";
 
 function reply(cacheRead: number, input: number): AssistantMessage {
   const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };

@@ -1,15 +1,15 @@
 /** `/pruner settings`, `/pruner tree` and `/pruner context`: screens in a terminal, text elsewhere. */
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
-import { formatSetting, SETTINGS, settingValue } from "../config.js";
-import { ContextScreen, contextChart, contextTitle } from "../ui/context-chart.js";
-import { contextShares } from "../ui/context-model.js";
-import { PLAIN } from "../ui/paint.js";
-import { SettingsScreen } from "../ui/settings-screen.js";
-import { showScreen } from "../ui/terminal.js";
-import { condensedTree } from "../ui/tree-model.js";
-import { treeText, treeTitle } from "../ui/tree-rows.js";
-import { TreeScreen } from "../ui/tree-screen.js";
-import { type CommandInput, type CommandResult, info, NO_SESSION, SHOWN } from "./types.js";
+import { formatSetting, SETTINGS, settingValue } from "../config.ts";
+import { ContextScreen, contextChart, contextTitle } from "../ui/context-chart.ts";
+import { contextShares } from "../ui/context-model.ts";
+import { PLAIN } from "../ui/paint.ts";
+import { SettingsScreen } from "../ui/settings-screen.ts";
+import { showScreen } from "../ui/terminal.ts";
+import { condensedTree } from "../ui/tree-model.ts";
+import { treeText, treeTitle } from "../ui/tree-rows.ts";
+import { TreeScreen } from "../ui/tree-screen.ts";
+import { type CommandInput, type CommandResult, info, NO_SESSION, SHOWN } from "./types.ts";
 
 /** Columns and lines of text where no terminal says how wide it is. */
 const TEXT_WIDTH = 78;

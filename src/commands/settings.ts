@@ -1,9 +1,9 @@
 /** `/pruner <key> [value]` for every setting of the table. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, presentKey, SETTINGS, type Setting, settingValue } from "../config.js";
-import type { Pruner } from "../runtime.js";
-import { byModel, cacheNote, changeSetting, settingNamed } from "../ui/settings-model.js";
-import { type CommandInput, type CommandResult, info, warning } from "./types.js";
+import { formatSetting, parseSetting, presentKey, SETTINGS, type Setting, settingValue } from "../config.ts";
+import type { Pruner } from "../runtime.ts";
+import { byModel, cacheNote, changeSetting, settingNamed } from "../ui/settings-model.ts";
+import { type CommandInput, type CommandResult, info, warning } from "./types.ts";
 
 /** Shows or changes the setting called `name` (in any case); `undefined` where the table has none of that name. */
 export function runSetting(name: string, { pruner, host, args }: CommandInput): CommandResult | undefined {

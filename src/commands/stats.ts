@@ -1,13 +1,13 @@
 /** `/pruner stats`: what the summariser has used in this session; with `--all`, what all sessions were billed. */
 import { join } from "node:path";
-import type { HostSnapshot } from "../host/host.js";
-import { type Lifetime, lifetimeOf, sessionFiles } from "../money/lifetime.js";
-import { modelFacts } from "../money/prices.js";
-import { billParts, billSentence, dollars } from "../money/sentences.js";
-import type { Pruner } from "../runtime.js";
-import { count, grouped } from "../text/text.js";
-import type { StatsEntryData } from "../types.js";
-import { answer, type CommandInput, type CommandResult, failure, info, NO_SESSION, SHOWN } from "./types.js";
+import type { HostSnapshot } from "../host/host.ts";
+import { type Lifetime, lifetimeOf, sessionFiles } from "../money/lifetime.ts";
+import { modelFacts } from "../money/prices.ts";
+import { billParts, billSentence, dollars } from "../money/sentences.ts";
+import type { Pruner } from "../runtime.ts";
+import { count, grouped } from "../text/text.ts";
+import type { StatsEntryData } from "../types.ts";
+import { answer, type CommandInput, type CommandResult, failure, info, NO_SESSION, SHOWN } from "./types.ts";
 
 const KEY = "pruner-stats";
 

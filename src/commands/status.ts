@@ -1,14 +1,14 @@
 /** `/pruner status`: what is condensed, what waits and why, what it saves, what comes next. */
-import type { CondensingDecision } from "../cost/decision.js";
-import type { HostSnapshot } from "../host/host.js";
-import { chooseSummarizer, type SummarizerChoice } from "../host/models.js";
-import { billParts, billSentence, dollars } from "../money/sentences.js";
-import type { Pruner, PrunerStatus } from "../runtime.js";
-import { count, grouped } from "../text/text.js";
-import type { ContextPruneConfig, PruneOn } from "../types.js";
-import { change } from "../ui/paint.js";
-import { cacheShare } from "../ui/usage-model.js";
-import { type CommandResult, NO_SESSION } from "./types.js";
+import type { CondensingDecision } from "../cost/decision.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import { chooseSummarizer, type SummarizerChoice } from "../host/models.ts";
+import { billParts, billSentence, dollars } from "../money/sentences.ts";
+import type { Pruner, PrunerStatus } from "../runtime.ts";
+import { count, grouped } from "../text/text.ts";
+import type { ContextPruneConfig, PruneOn } from "../types.ts";
+import { change } from "../ui/paint.ts";
+import { cacheShare } from "../ui/usage-model.ts";
+import { type CommandResult, NO_SESSION } from "./types.ts";
 
 /** What sets off a flush, as it stands behind "until". */
 const TRIGGERS: Readonly<Record<PruneOn, string>> = {

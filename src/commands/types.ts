@@ -1,9 +1,9 @@
 /** What a family of `/pruner` subcommands is made of. */
 import type { AutocompleteItem } from "@mariozechner/pi-tui";
-import type { HostSnapshot } from "../host/host.js";
-import type { Pruner } from "../runtime.js";
-import { reasonOf } from "../text/text.js";
-import { visible } from "../text/visible.js";
+import type { HostSnapshot } from "../host/host.ts";
+import type { Pruner } from "../runtime.ts";
+import { reasonOf } from "../text/text.ts";
+import { visible } from "../text/visible.ts";
 
 /** One sentence for the user, and how it is meant. */
 export interface CommandResult {

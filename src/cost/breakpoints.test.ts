@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { CacheBreakpoints } from "./breakpoints.js";
-import { markOf } from "./prompt-marks.js";
+import { CacheBreakpoints } from "./breakpoints.ts";
+import { markOf } from "./prompt-marks.ts";
 
 const user = (text: string, timestamp: number): AgentMessage => ({ role: "user", content: text, timestamp });
 

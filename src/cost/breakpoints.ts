@@ -1,5 +1,5 @@
 /** Cache breakpoints: which ends of earlier prompts the next one still holds. Some providers find nothing else. */
-import { isSameMark, type Mark } from "./prompt-marks.js";
+import { isSameMark, type Mark } from "./prompt-marks.ts";
 
 /** Follows the requests of one session. */
 export class CacheBreakpoints {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { type BudgetConfig, BudgetWatch } from "./budget-watch.js";
+import { type BudgetConfig, BudgetWatch } from "./budget-watch.ts";
 
 const WINDOW = 100_000;
 const OFF: BudgetConfig = { autoBudgetThreshold: null, budgetTurnDelta: null, autoBudgetTokens: null };

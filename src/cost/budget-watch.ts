@@ -1,9 +1,9 @@
 /** When the size of the context forces a flush. Usage figures come one reply late, so each of them is judged once. */
 import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
-import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "../budget.js";
-import { isAnswer } from "../transcript/messages.js";
-import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "../types.js";
-import { pressureLimit } from "./prices.js";
+import { shouldBudgetFlush, shouldDeltaFlush, shouldTokenFlush, usageFraction } from "../budget.ts";
+import { isAnswer } from "../transcript/messages.ts";
+import { type ContextPruneConfig, CUSTOM_TYPE_FRONTIER } from "../types.ts";
+import { pressureLimit } from "./prices.ts";
 
 /** Remembers which usage figures have been judged, and which of them are from before the last flush. */
 export class BudgetWatch {

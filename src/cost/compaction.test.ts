@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { type CompactionAnnouncement, type CompactionQuestion, CompactionWatch } from "./compaction.js";
+import { type CompactionAnnouncement, type CompactionQuestion, CompactionWatch } from "./compaction.ts";
 
 const WINDOW = 100_000;
 const RESERVE = 16_384;

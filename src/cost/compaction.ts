@@ -1,7 +1,7 @@
 /** Whether a compaction that the host announces is needed, judged by what a request would carry and not by what is stored. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAnswer, isAssistant } from "../transcript/messages.js";
-import { estimateTextTokens, estimateTokens } from "../transcript/tokens.js";
+import { isAnswer, isAssistant } from "../transcript/messages.ts";
+import { estimateTextTokens, estimateTokens } from "../transcript/tokens.ts";
 
 /** Who or what wants a compaction: a person or an extension, the size of the context, or a provider that refused. */
 export type CompactionReason = "manual" | "threshold" | "overflow";

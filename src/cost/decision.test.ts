@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { captureUnindexedBatches } from "../batch-capture.js";
-import { DEFAULT_CONFIG } from "../config.js";
+import { captureUnindexedBatches } from "../batch-capture.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
 import {
   type CondensingSituation,
   decideCondensing,
@@ -10,7 +10,7 @@ import {
   lifetimeOf,
   progressOf,
   summariesPay,
-} from "./decision.js";
+} from "./decision.ts";
 
 const USAGE = {
   ...{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 },

@@ -1,9 +1,9 @@
 /** `pruneOn: cache-aware`: whether what is finished is condensed before the next request, told by what it costs. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAnswer } from "../transcript/messages.js";
-import type { CapturedBatch, ChainRange, ContextPruneConfig } from "../types.js";
-import { type ForecastConfig, forecastChains, forecastStubs, joinForecasts, type RewriteForecast } from "./forecast.js";
+import { isAnswer } from "../transcript/messages.ts";
+import type { CapturedBatch, ChainRange, ContextPruneConfig } from "../types.ts";
+import { type ForecastConfig, forecastChains, forecastStubs, joinForecasts, type RewriteForecast } from "./forecast.ts";
 import {
   decideFlush,
   expectedReads,
@@ -12,7 +12,7 @@ import {
   priceOfAsking,
   type Rates,
   type SessionProgress,
-} from "./prices.js";
+} from "./prices.ts";
 
 /** What a flush would work on. */
 export interface CondensingChoice {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { captureUnindexedBatches } from "../batch-capture.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import { estimateTokens } from "../transcript/tokens.js";
-import type { ChainRange } from "../types.js";
-import { type ForecastConfig, forecastChains, forecastStubs, forecastSummarizer, joinForecasts } from "./forecast.js";
+import { captureUnindexedBatches } from "../batch-capture.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { estimateTokens } from "../transcript/tokens.ts";
+import type { ChainRange } from "../types.ts";
+import { type ForecastConfig, forecastChains, forecastStubs, forecastSummarizer, joinForecasts } from "./forecast.ts";
 
 const USAGE = {
   input: 0,

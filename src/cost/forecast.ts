@@ -1,7 +1,7 @@
 /** What a flush would clear and what it would rewrite, told from the messages before any summary is made. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { callArgumentSavings } from "../render/arguments.js";
-import { MAX_STUB_SHARE, MIN_RESULT_CHARS } from "../render/stub.js";
+import { callArgumentSavings } from "../render/arguments.ts";
+import { MAX_STUB_SHARE, MIN_RESULT_CHARS } from "../render/stub.ts";
 import {
   blocksOf,
   contentChars,
@@ -11,9 +11,9 @@ import {
   resultFinder,
   resultKeysIn,
   resultOf,
-} from "../transcript/messages.js";
-import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
-import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.js";
+} from "../transcript/messages.ts";
+import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.ts";
+import type { CapturedBatch, CapturedToolCall, ChainRange, ContextPruneConfig } from "../types.ts";
 
 /** Share of an output that its digest has, and a model's summary. */
 export const DIGEST_SHARE = 0.12;

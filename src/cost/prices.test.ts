@@ -14,7 +14,7 @@ import {
   readPrice,
   scaleRates,
   writePrice,
-} from "./prices.js";
+} from "./prices.ts";
 
 /** A model at 5 USD for a million input tokens, with a cache as Anthropic charges it. */
 const MODEL: ModelCost = { input: 5, output: 25, cacheRead: 0.5, cacheWrite: 6.25 };

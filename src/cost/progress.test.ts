@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { progressOf } from "./decision.js";
+import { progressOf } from "./decision.ts";
 
 const LIFETIME_MS = 300_000;
 const USAGE = {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { estimateMessageTokens } from "../transcript/tokens.js";
-import { PromptMarks } from "./prompt-marks.js";
+import { estimateMessageTokens } from "../transcript/tokens.ts";
+import { PromptMarks } from "./prompt-marks.ts";
 
 test("a message is estimated once while its place, time and size stay, and anew where one of them changes", () => {
   let reads = 0;

@@ -1,6 +1,6 @@
 /** What the messages of a prompt are known again by, and their tokens, each estimated once while it stays as it is. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { estimateMessageTokens, jsonSize } from "../transcript/tokens.js";
+import { estimateMessageTokens, jsonSize } from "../transcript/tokens.ts";
 
 /** The host hands out fresh copies of its messages for every request. */
 export interface Mark {

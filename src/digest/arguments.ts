@@ -1,6 +1,6 @@
 /** Reading the arguments of calls: agents and servers give one thing many names. */
-import { isRecord } from "../text/json.js";
-import { numberArg } from "../text/text.js";
+import { isRecord } from "../text/json.ts";
+import { numberArg } from "../text/text.ts";
 
 /** Arguments that name the file that a call is about, best first. */
 const PATH_NAMES = [

@@ -1,11 +1,11 @@
 /** What a call has changed in files: the digest of edits, patches and writes. */
-import { cut, oneLine, sliceText } from "../text/text.js";
-import { pathOf } from "./arguments.js";
-import { enclosingName } from "./definitions.js";
-import { changesOf, type TextChange, writtenBy } from "./edits.js";
-import { outline } from "./outline.js";
-import { countLines } from "./result.js";
-import { charsOf, count, MAX_LINE, type Room, roomAfter } from "./room.js";
+import { cut, oneLine, sliceText } from "../text/text.ts";
+import { pathOf } from "./arguments.ts";
+import { enclosingName } from "./definitions.ts";
+import { changesOf, type TextChange, writtenBy } from "./edits.ts";
+import { outline } from "./outline.ts";
+import { countLines } from "./result.ts";
+import { charsOf, count, MAX_LINE, type Room, roomAfter } from "./room.ts";
 
 /** Edits that are shown, and the length of one. */
 const MAX_SHOWN = 6;

@@ -1,6 +1,6 @@
 /** Errors of compilers and linters, counted by file. */
-import { packFiles, tally } from "./names.js";
-import { count, type Room } from "./room.js";
+import { packFiles, tally } from "./names.ts";
+import { count, type Room } from "./room.ts";
 
 /** Fewer errors than this are shown themselves. */
 const MIN_ERRORS = 3;

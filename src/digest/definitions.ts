@@ -1,6 +1,6 @@
 /** What a text defines, line by line, as its language has it. */
-import { oneLine } from "../text/text.js";
-import { type Language, languageOf, type Rank } from "./languages.js";
+import { oneLine } from "../text/text.ts";
+import { type Language, languageOf, type Rank } from "./languages.ts";
 
 /** Only this much of a line is looked at. */
 export const LOOKED_AT = 240;

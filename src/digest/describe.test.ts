@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { describeCall, describeOutcome } from "./describe.js";
+import { describeCall, describeOutcome } from "./describe.ts";
 
 function outcome(toolName: string, resultText: string, options: { isError?: boolean; resultImages?: number } = {}) {
   return describeOutcome({ toolName, args: {}, resultText, isError: false, resultImages: 0, ...options });

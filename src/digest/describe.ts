@@ -1,13 +1,13 @@
 /** What a call was and what came of it, in a few words each: the header of a stub. */
 
-import { isRecord } from "../text/json.js";
-import { cut, cutStart, flatten, oneLine, sliceText, withoutEscapes } from "../text/text.js";
-import type { CapturedToolCall } from "../types.js";
-import { argName, argNumber, argText, commandOf, pathOf } from "./arguments.js";
-import { changesOf } from "./edits.js";
-import { gradeLine } from "./errors.js";
-import { countLines, frameOf, listEntries, parseGrepLine, saysNothing, toolKind } from "./result.js";
-import { count } from "./room.js";
+import { isRecord } from "../text/json.ts";
+import { cut, cutStart, flatten, oneLine, sliceText, withoutEscapes } from "../text/text.ts";
+import type { CapturedToolCall } from "../types.ts";
+import { argName, argNumber, argText, commandOf, pathOf } from "./arguments.ts";
+import { changesOf } from "./edits.ts";
+import { gradeLine } from "./errors.ts";
+import { countLines, frameOf, listEntries, parseGrepLine, saysNothing, toolKind } from "./result.ts";
+import { count } from "./room.ts";
 
 const MAX_CALL = 100;
 const MAX_OUTCOME = 80;

@@ -1,7 +1,7 @@
 /** Digests of what version control prints: diffs and states of files. */
-import { oneLine } from "../text/text.js";
-import { shorten } from "./names.js";
-import { count, packNames, type Room, roomAfter } from "./room.js";
+import { oneLine } from "../text/text.ts";
+import { shorten } from "./names.ts";
+import { count, packNames, type Room, roomAfter } from "./room.ts";
 
 /** The files of a unified diff with their added and removed lines, then the first changes. Empty for anything else. */
 export function diffDigest(lines: readonly string[], room: Room): string[] {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { cpuMs } from "../../test/support/cpu-time.js";
-import type { CapturedToolCall } from "../types.js";
-import { digestBatch, digestCall, MAX_DIGEST } from "./digest.js";
+import { cpuMs } from "../../test/support/cpu-time.ts";
+import type { CapturedToolCall } from "../types.ts";
+import { digestBatch, digestCall, MAX_DIGEST } from "./digest.ts";
 
 function call(
   toolName: string,

@@ -3,21 +3,21 @@
  * so that a reader can tell whether the original is needed.
  */
 
-import { cut, flatten, hasWords, oneLine, wellFormed, withoutEscapes } from "../text/text.js";
-import type { CapturedBatch, CapturedToolCall } from "../types.js";
-import { argNumber, commandOf, pathOf } from "./arguments.js";
-import { digestChanges } from "./changes.js";
-import { changesFiles } from "./edits.js";
-import { excerpt } from "./excerpt.js";
-import { listingDigest } from "./listings.js";
-import { jobNotice, pathNotices } from "./notices.js";
-import { outline } from "./outline.js";
-import { closingProse, isReport } from "./reports.js";
-import { frameOf, listEntries, saysNothing, type ToolKind, toolKind } from "./result.js";
-import { charsOf, count, MAX_LINE, type Room, roomAfter } from "./room.js";
-import { grepDigest, grepMatches } from "./searches.js";
-import { digestText } from "./texts.js";
-import { numberedText, shownFile } from "./views.js";
+import { cut, flatten, hasWords, oneLine, wellFormed, withoutEscapes } from "../text/text.ts";
+import type { CapturedBatch, CapturedToolCall } from "../types.ts";
+import { argNumber, commandOf, pathOf } from "./arguments.ts";
+import { digestChanges } from "./changes.ts";
+import { changesFiles } from "./edits.ts";
+import { excerpt } from "./excerpt.ts";
+import { listingDigest } from "./listings.ts";
+import { jobNotice, pathNotices } from "./notices.ts";
+import { outline } from "./outline.ts";
+import { closingProse, isReport } from "./reports.ts";
+import { frameOf, listEntries, saysNothing, type ToolKind, toolKind } from "./result.ts";
+import { charsOf, count, MAX_LINE, type Room, roomAfter } from "./room.ts";
+import { grepDigest, grepMatches } from "./searches.ts";
+import { digestText } from "./texts.ts";
+import { numberedText, shownFile } from "./views.ts";
 
 /** Most that a digest takes up, apart from what the tool said about where its full output is. */
 export const MAX_DIGEST: Readonly<Room> = { lines: 12, chars: 700 };

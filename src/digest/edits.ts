@@ -1,7 +1,7 @@
 /** What calls change in files, read from their arguments alone: tools that edit go by many names. */
-import { isRecord } from "../text/json.js";
-import { argName, argText, pathOf } from "./arguments.js";
-import { countLines } from "./result.js";
+import { isRecord } from "../text/json.ts";
+import { argName, argText, pathOf } from "./arguments.ts";
+import { countLines } from "./result.ts";
 
 /** A text that takes the place of another. */
 export interface TextChange {

@@ -1,5 +1,5 @@
 /** Finding what went wrong in the output of any tool. One pass over the text; no pattern can backtrack beyond a window. */
-import { flatten, oneLine, sliceText } from "../text/text.js";
+import { flatten, oneLine, sliceText } from "../text/text.ts";
 
 /** Lines up to this length are judged as a whole; longer ones by windows around each suspicious word. */
 const WHOLE_LINE = 320;

@@ -1,9 +1,9 @@
 /** The telling lines of any text: its errors, its summary, its end and its beginning, with their numbers. */
 
-import { cut, hasWords, oneLine, sliceText, wellFormed } from "../text/text.js";
-import { type FoundError, findErrors, findSummaries, isStackFrame, placeBeside } from "./errors.js";
-import { findFailedTests } from "./failures.js";
-import { MAX_LINE, type Room } from "./room.js";
+import { cut, hasWords, oneLine, sliceText, wellFormed } from "../text/text.ts";
+import { type FoundError, findErrors, findSummaries, isStackFrame, placeBeside } from "./errors.ts";
+import { findFailedTests } from "./failures.ts";
+import { MAX_LINE, type Room } from "./room.ts";
 
 /** Lines that are wanted from each end of a text. */
 export interface Ends {

@@ -1,6 +1,6 @@
 /** Tests that have failed: the name of each, and the assertion that it failed by. */
-import { oneLine } from "../text/text.js";
-import { hasPassed, isSourceLine } from "./errors.js";
+import { oneLine } from "../text/text.ts";
+import { hasPassed, isSourceLine } from "./errors.ts";
 
 /** Lines beyond this length are no report of a test runner. */
 const MAX_LENGTH = 320;

@@ -1,7 +1,7 @@
 /** Digests of JSON: keys, and values in brief. */
-import { isRecord } from "../text/json.js";
-import { cut, oneLine } from "../text/text.js";
-import { packNames, type Room } from "./room.js";
+import { isRecord } from "../text/json.ts";
+import { cut, oneLine } from "../text/text.ts";
+import { packNames, type Room } from "./room.ts";
 
 /** Keys or length of a JSON text, values in brief. Empty where the text is no JSON object or array. */
 export function jsonShape(text: string, room: Room): string[] {

@@ -1,7 +1,7 @@
 /** What the digest of each kind of output has to say; every case is made up. */
 import { describe, expect, test } from "bun:test";
-import type { CapturedToolCall } from "../types.js";
-import { digestCall } from "./digest.js";
+import type { CapturedToolCall } from "../types.ts";
+import { digestCall } from "./digest.ts";
 
 function digest(
   toolName: string,

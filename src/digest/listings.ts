@@ -1,7 +1,7 @@
 /** Digests of listings: names by folder and kind. */
-import { cutStart } from "../text/text.js";
-import { shorten, tally } from "./names.js";
-import { count, packNames, type Room, roomAfter } from "./room.js";
+import { cutStart } from "../text/text.ts";
+import { shorten, tally } from "./names.ts";
+import { count, packNames, type Room, roomAfter } from "./room.ts";
 
 /** `-rw-r--r-- 1 user group 1234 Dec 8 10:00 name`, as `ls -l` prints it. */
 const LONG_ENTRY =

@@ -1,6 +1,6 @@
 /** Paths in short, and counting. */
-import { cutStart, oneLine } from "../text/text.js";
-import { packNames, type Room } from "./room.js";
+import { cutStart, oneLine } from "../text/text.ts";
+import { packNames, type Room } from "./room.ts";
 
 /** The folder that all paths share, with its slash; empty where they share none. */
 function commonFolder(paths: readonly string[]): string {

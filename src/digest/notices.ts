@@ -1,7 +1,7 @@
 /** What a tool says of the way to more: files of a full output, jobs that still run. These lines stay whole. */
-import { oneLine, wellFormed } from "../text/text.js";
-import { toolKind } from "./result.js";
-import { MAX_LINE } from "./room.js";
+import { oneLine, wellFormed } from "../text/text.ts";
+import { toolKind } from "./result.ts";
+import { MAX_LINE } from "./room.ts";
 
 /** `Full output: /tmp/x.log`, `Output is written to /tmp/x.log` and their like, in the words of whatever tool. */
 const FULL_OUTPUT =

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { ToolCall } from "@mariozechner/pi-ai";
-import { finishedCall } from "../../test/support/calls.js";
-import { changesSince, describeChanges } from "./outdated.js";
+import { finishedCall } from "../../test/support/calls.ts";
+import { changesSince, describeChanges } from "./outdated.ts";
 
 type Call = readonly [name: string, args: ToolCall["arguments"], isError?: boolean];
 

@@ -1,12 +1,12 @@
 /** Outputs that no longer say how a file is, since later calls have changed it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, isToolResult, occurrenceKey } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { commandOf, pathOf } from "./arguments.js";
-import { changedPaths, writtenBy } from "./edits.js";
-import { toolKind } from "./result.js";
-import { count } from "./room.js";
-import { pathShownBy } from "./views.js";
+import { isAssistant, isToolResult, occurrenceKey } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { commandOf, pathOf } from "./arguments.ts";
+import { changedPaths, writtenBy } from "./edits.ts";
+import { toolKind } from "./result.ts";
+import { count } from "./room.ts";
+import { pathShownBy } from "./views.ts";
 
 /** Refs of edits that are named; of more the last ones. */
 const MAX_NAMED = 4;

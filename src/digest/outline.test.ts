@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { outline } from "./outline.js";
-import type { Room } from "./room.js";
+import { outline } from "./outline.ts";
+import type { Room } from "./room.ts";
 
 const ROOM: Room = { lines: 12, chars: 700 };
 

@@ -1,12 +1,12 @@
 /** Outlines of files: what a text defines and on which line, by the kind of file that its path names. */
 
-import { oneLine } from "../text/text.js";
-import { type Entry, entriesOf, LOOKED_AT, shortFunction, tellSizes } from "./definitions.js";
-import { endsOf, excerpt } from "./excerpt.js";
-import { jsonShape } from "./json.js";
-import { JSON_KEYS, type Language, languageOf, RANKS } from "./languages.js";
-import { countLines } from "./result.js";
-import { charsOf, MAX_LINE, packNames, type Room, roomAfter } from "./room.js";
+import { oneLine } from "../text/text.ts";
+import { type Entry, entriesOf, LOOKED_AT, shortFunction, tellSizes } from "./definitions.ts";
+import { endsOf, excerpt } from "./excerpt.ts";
+import { jsonShape } from "./json.ts";
+import { JSON_KEYS, type Language, languageOf, RANKS } from "./languages.ts";
+import { countLines } from "./result.ts";
+import { charsOf, MAX_LINE, packNames, type Room, roomAfter } from "./room.ts";
 
 /**
  * What a file's text defines, with line numbers (`firstLine` is the number of its first line). Definitions are written

@@ -1,7 +1,7 @@
 /** Documents that a tool has fetched: their headings. */
-import { oneLine } from "../text/text.js";
-import { outline } from "./outline.js";
-import { MAX_LINE, type Room } from "./room.js";
+import { oneLine } from "../text/text.ts";
+import { outline } from "./outline.ts";
+import { MAX_LINE, type Room } from "./room.ts";
 
 /** Headings that make a text a document. */
 const MIN_HEADINGS = 3;

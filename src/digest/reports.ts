@@ -1,6 +1,6 @@
 /** Reports of subagents: a whole run was paid for them, so that they keep what they conclude with. */
-import { sliceText, wellFormed, withoutEscapes } from "../text/text.js";
-import type { CapturedToolCall } from "../types.js";
+import { sliceText, wellFormed, withoutEscapes } from "../text/text.ts";
+import type { CapturedToolCall } from "../types.ts";
 
 /** Characters of a report's end that stay. */
 const MAX_CLOSING = 1_500;

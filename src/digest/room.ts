@@ -1,7 +1,7 @@
 /** The room that a digest has, and filling it with names. */
-import { grouped } from "../text/text.js";
+import { grouped } from "../text/text.ts";
 
-export { count } from "../text/text.js";
+export { count } from "../text/text.ts";
 
 /** What a digest may take up: lines, and characters with one line break for each line. */
 export interface Room {

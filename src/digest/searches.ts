@@ -1,8 +1,8 @@
 /** Digests of search matches. */
-import { oneLine } from "../text/text.js";
-import { shorten, tally } from "./names.js";
-import { type GrepLine, parseGrepLine } from "./result.js";
-import { count, MAX_LINE, packNames, type Room, roomAfter } from "./room.js";
+import { oneLine } from "../text/text.ts";
+import { shorten, tally } from "./names.ts";
+import { type GrepLine, parseGrepLine } from "./result.ts";
+import { count, MAX_LINE, packNames, type Room, roomAfter } from "./room.ts";
 
 /** The matches that pi's `grep` shows. */
 export function grepMatches(lines: readonly string[]): GrepLine[] {

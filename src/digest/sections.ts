@@ -1,7 +1,7 @@
 /** Output in sections: what a script prints under headings of its own, and files shown one behind another. */
-import { cut, hasWords } from "../text/text.js";
-import { excerpt } from "./excerpt.js";
-import { count, MAX_LINE, type Room, roomAfter } from "./room.js";
+import { cut, hasWords } from "../text/text.ts";
+import { excerpt } from "./excerpt.ts";
+import { count, MAX_LINE, type Room, roomAfter } from "./room.ts";
 
 /** `=== tests ===`, `--- tests ---`, `==> src/a.ts <==`, `##### tests #####`. */
 const HEADING =

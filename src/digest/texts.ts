@@ -1,16 +1,16 @@
 /** Output of a kind that only its text, and the command behind it, tell. */
-import { oneLine } from "../text/text.js";
-import { errorsByFile } from "./compilers.js";
-import { diffDigest, statusDigest } from "./diffs.js";
-import { type Ends, excerpt } from "./excerpt.js";
-import { findFailedTests } from "./failures.js";
-import { jsonShape } from "./json.js";
-import { isListing, listingDigest, listingOf, namesListed } from "./listings.js";
-import { pageDigest } from "./pages.js";
-import { MAX_LINE, type Room, roomAfter } from "./room.js";
-import { grepDigest, searchMatches } from "./searches.js";
-import { sectionDigest } from "./sections.js";
-import { todoDigest } from "./todos.js";
+import { oneLine } from "../text/text.ts";
+import { errorsByFile } from "./compilers.ts";
+import { diffDigest, statusDigest } from "./diffs.ts";
+import { type Ends, excerpt } from "./excerpt.ts";
+import { findFailedTests } from "./failures.ts";
+import { jsonShape } from "./json.ts";
+import { isListing, listingDigest, listingOf, namesListed } from "./listings.ts";
+import { pageDigest } from "./pages.ts";
+import { MAX_LINE, type Room, roomAfter } from "./room.ts";
+import { grepDigest, searchMatches } from "./searches.ts";
+import { sectionDigest } from "./sections.ts";
+import { todoDigest } from "./todos.ts";
 
 /** An output, and the call that gave it. */
 export interface Output {

@@ -1,9 +1,9 @@
 /** Lists of things to do, by state. */
-import { isRecord } from "../text/json.js";
-import { oneLine } from "../text/text.js";
-import { argText } from "./arguments.js";
-import { parseJson } from "./json.js";
-import { count, packNames, type Room, roomAfter } from "./room.js";
+import { isRecord } from "../text/json.ts";
+import { oneLine } from "../text/text.ts";
+import { argText } from "./arguments.ts";
+import { parseJson } from "./json.ts";
+import { count, packNames, type Room, roomAfter } from "./room.ts";
 
 interface Todo {
   state: "done" | "in progress" | "open";

@@ -1,13 +1,13 @@
 /** Flushes that a budget forces: when one is due, and how long the next request waits for it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
-import { BudgetWatch, tokensToFree } from "../cost/budget-watch.js";
-import { batchesToSummarize } from "../flush.js";
-import { isAnswer } from "../transcript/messages.js";
-import type { Environment, Moment } from "./environment.js";
-import type { FlushRunner } from "./flush-runner.js";
-import type { FlushScope, FlushWork } from "./flush-scope.js";
-import type { SessionState } from "./session-state.js";
+import { BudgetWatch, tokensToFree } from "../cost/budget-watch.ts";
+import { batchesToSummarize } from "../flush.ts";
+import { isAnswer } from "../transcript/messages.ts";
+import type { Environment, Moment } from "./environment.ts";
+import type { FlushRunner } from "./flush-runner.ts";
+import type { FlushScope, FlushWork } from "./flush-scope.ts";
+import type { SessionState } from "./session-state.ts";
 
 /** Milliseconds that a request waits for a flush which the size of the context has forced. */
 export const BUDGET_WAIT_MS = 60_000;

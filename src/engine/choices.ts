@@ -1,13 +1,13 @@
 /** Single results that the person names: to keep them word for word, to drop them at once, or neither. */
-import { captureOccurrences, isUnderstood } from "../batch-capture.js";
-import { contentHash } from "../capture/duplicates.js";
-import { describeCall, describeOutcome } from "../digest/describe.js";
-import { sizeWith, summaryFor } from "../flush/verdicts.js";
-import type { AppendEntry, BatchSummaryText, ToolCallIndexer } from "../indexer.js";
-import { digestSummary } from "../summarizer.js";
-import { contentChars, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
-import { type CapturedToolCall, CUSTOM_TYPE_FRONTIER, type FrontierEntryData, type ResultChoice } from "../types.js";
-import type { SessionState } from "./session-state.js";
+import { captureOccurrences, isUnderstood } from "../batch-capture.ts";
+import { contentHash } from "../capture/duplicates.ts";
+import { describeCall, describeOutcome } from "../digest/describe.ts";
+import { sizeWith, summaryFor } from "../flush/verdicts.ts";
+import type { AppendEntry, BatchSummaryText, ToolCallIndexer } from "../indexer.ts";
+import { digestSummary } from "../summarizer.ts";
+import { contentChars, lastAnswerIndex, resultKeys } from "../transcript/messages.ts";
+import { type CapturedToolCall, CUSTOM_TYPE_FRONTIER, type FrontierEntryData, type ResultChoice } from "../types.ts";
+import type { SessionState } from "./session-state.ts";
 
 /** A result of the branch as it is listed to the person. */
 export interface NamedResult {

@@ -1,10 +1,10 @@
 /** What a session engine is given by whoever runs it: the live host, a replay, a test. */
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import type { CachePolicy, Rates } from "../cost/prices.js";
-import type { AppendEntry } from "../indexer.js";
-import type { SessionReader } from "../session/branch.js";
-import type { BatchSummary, SummarizerCall } from "../summarizer.js";
-import type { CapturedBatch, ContextPruneConfig, FlushReason, StatsEntryData } from "../types.js";
+import type { CachePolicy, Rates } from "../cost/prices.ts";
+import type { AppendEntry } from "../indexer.ts";
+import type { SessionReader } from "../session/branch.ts";
+import type { BatchSummary, SummarizerCall } from "../summarizer.ts";
+import type { CapturedBatch, ContextPruneConfig, FlushReason, StatsEntryData } from "../types.ts";
 
 /** Time as the session has it. */
 export interface Clock {

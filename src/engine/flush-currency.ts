@@ -1,7 +1,7 @@
 /** What a flush may still commit once its summaries are made. */
-import { lastAnswerIndex, resultKeys } from "../transcript/messages.js";
-import type { ChainRange } from "../types.js";
-import type { SessionState } from "./session-state.js";
+import { lastAnswerIndex, resultKeys } from "../transcript/messages.ts";
+import type { ChainRange } from "../types.ts";
+import type { SessionState } from "./session-state.ts";
 
 /**
  * Whether an occurrence may still be indexed, and a chain compressed: a tree move may have taken them away while the

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
-import { WalkModels, walkModel } from "../../test/support/walk-models.js";
-import { CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_SUMMARY } from "../types.js";
+import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { WalkModels, walkModel } from "../../test/support/walk-models.ts";
+import { CUSTOM_TYPE_CHAIN, CUSTOM_TYPE_SUMMARY } from "../types.ts";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
 const USAGE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost: COST };

@@ -1,9 +1,9 @@
 /** Runs the flushes of one session, one at a time, beside the agent, and prefetches their summaries. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { InUse } from "../capture/in-use.js";
-import { type Protection, protectedTurnsOf } from "../capture/protection.js";
-import { SupersededScan } from "../capture/superseded.js";
-import { describeCall } from "../digest/describe.js";
+import type { InUse } from "../capture/in-use.ts";
+import { type Protection, protectedTurnsOf } from "../capture/protection.ts";
+import { SupersededScan } from "../capture/superseded.ts";
+import { describeCall } from "../digest/describe.ts";
 import {
   batchesToSummarize,
   commitFlush,
@@ -12,14 +12,14 @@ import {
   hasCondensed,
   type PreparedFlush,
   prepareFlush,
-} from "../flush.js";
-import { type BatchSummary, digestSummary } from "../summarizer.js";
-import { taggedText, withoutTagged } from "../transcript/tags.js";
-import type { CapturedBatch, ContextPruneConfig, FlushReason } from "../types.js";
-import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "./environment.js";
-import { currencyOf } from "./flush-currency.js";
-import type { SessionState } from "./session-state.js";
-import { SummaryQueue } from "./summary-queue.js";
+} from "../flush.ts";
+import { type BatchSummary, digestSummary } from "../summarizer.ts";
+import { taggedText, withoutTagged } from "../transcript/tags.ts";
+import type { CapturedBatch, ContextPruneConfig, FlushReason } from "../types.ts";
+import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "./environment.ts";
+import { currencyOf } from "./flush-currency.ts";
+import type { SessionState } from "./session-state.ts";
+import { SummaryQueue } from "./summary-queue.ts";
 
 /** How far one batch of a flush is. */
 export interface BatchProgress {

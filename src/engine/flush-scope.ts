@@ -1,13 +1,13 @@
 /** What a flush would work on now: what is pending, protected and in use. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { type InUse, roomFor } from "../capture/in-use.js";
-import { type Protection, protectedTurnsOf, protectionOf } from "../capture/protection.js";
-import { contentChars, isAssistant } from "../transcript/messages.js";
-import { charsOfTokens, jsonSize } from "../transcript/tokens.js";
-import type { CapturedBatch, ContextPruneConfig } from "../types.js";
-import type { Moment } from "./environment.js";
-import type { FlushRequest } from "./flush-runner.js";
-import type { SessionState } from "./session-state.js";
+import { type InUse, roomFor } from "../capture/in-use.ts";
+import { type Protection, protectedTurnsOf, protectionOf } from "../capture/protection.ts";
+import { contentChars, isAssistant } from "../transcript/messages.ts";
+import { charsOfTokens, jsonSize } from "../transcript/tokens.ts";
+import type { CapturedBatch, ContextPruneConfig } from "../types.ts";
+import type { Moment } from "./environment.ts";
+import type { FlushRequest } from "./flush-runner.ts";
+import type { SessionState } from "./session-state.ts";
 
 /** What a flush is asked for, beside the settings. */
 export type FlushWork = Pick<

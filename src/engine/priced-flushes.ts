@@ -1,16 +1,16 @@
 /** Flushes and summaries whose price decides on them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { tokensToFree } from "../cost/budget-watch.js";
-import { isUnderPressure, settingsFor } from "../cost/decision.js";
-import type { FlushReport } from "../flush.js";
-import { holdsSignedThinking, isClosingReply } from "../transcript/messages.js";
-import type { ContextPruneConfig } from "../types.js";
-import type { Environment, Moment, Summarizer } from "./environment.js";
-import type { FlushRunner } from "./flush-runner.js";
-import type { FlushScope, FlushWork } from "./flush-scope.js";
-import type { CondensingQuestion, PromptCache } from "./prompt-cache.js";
-import type { SessionState } from "./session-state.js";
+import { tokensToFree } from "../cost/budget-watch.ts";
+import { isUnderPressure, settingsFor } from "../cost/decision.ts";
+import type { FlushReport } from "../flush.ts";
+import { holdsSignedThinking, isClosingReply } from "../transcript/messages.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import type { Environment, Moment, Summarizer } from "./environment.ts";
+import type { FlushRunner } from "./flush-runner.ts";
+import type { FlushScope, FlushWork } from "./flush-scope.ts";
+import type { CondensingQuestion, PromptCache } from "./prompt-cache.ts";
+import type { SessionState } from "./session-state.ts";
 
 /** What prices are weighed with, beside the events. */
 export interface PricedFlushParts {

@@ -1,9 +1,9 @@
 /** What is known of the provider's prompt cache, and the decisions that rest on it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import type { InUse } from "../capture/in-use.js";
-import type { Protection } from "../capture/protection.js";
-import { CacheBreakpoints } from "../cost/breakpoints.js";
+import type { InUse } from "../capture/in-use.ts";
+import type { Protection } from "../capture/protection.ts";
+import { CacheBreakpoints } from "../cost/breakpoints.ts";
 import {
   type BranchProgress,
   type CondensingDecision,
@@ -13,15 +13,15 @@ import {
   NO_PROGRESS,
   progressOf,
   summariesPay,
-} from "../cost/decision.js";
-import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer, SUMMARY_SHARE } from "../cost/forecast.js";
-import { DEFAULT_PROFILE, isCacheCold } from "../cost/prices.js";
-import { PromptMarks } from "../cost/prompt-marks.js";
-import { compressibleRanges } from "../flush/chains.js";
-import { type CondensedCounts, hasCondensed } from "../flush.js";
-import type { CapturedBatch, ContextPruneConfig } from "../types.js";
-import type { Clock, SessionModel, Summarizer } from "./environment.js";
-import type { SessionState } from "./session-state.js";
+} from "../cost/decision.ts";
+import { DIGEST_SHARE, type ForecastConfig, forecastSummarizer, SUMMARY_SHARE } from "../cost/forecast.ts";
+import { DEFAULT_PROFILE, isCacheCold } from "../cost/prices.ts";
+import { PromptMarks } from "../cost/prompt-marks.ts";
+import { compressibleRanges } from "../flush/chains.ts";
+import { type CondensedCounts, hasCondensed } from "../flush.ts";
+import type { CapturedBatch, ContextPruneConfig } from "../types.ts";
+import type { Clock, SessionModel, Summarizer } from "./environment.ts";
+import type { SessionState } from "./session-state.ts";
 
 /** What a decision is asked about. */
 export interface CondensingQuestion {

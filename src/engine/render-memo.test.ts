@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import { sessionArbitrary } from "../../test/support/generate.js";
-import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "../../test/support/property-runs.js";
-import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import { pruneMessages } from "../pruner.js";
-import { isAssistant, isToolResult } from "../transcript/messages.js";
-import { RenderMemo } from "./render-memo.js";
+import { sessionArbitrary } from "../../test/support/generate.ts";
+import { PROPERTY_RUNS, PROPERTY_TIMEOUT } from "../../test/support/property-runs.ts";
+import { agentDirWith, type Settings, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { pruneMessages } from "../pruner.ts";
+import { isAssistant, isToolResult } from "../transcript/messages.ts";
+import { RenderMemo } from "./render-memo.ts";
 
 const SETTINGS: Record<string, Settings> = {
   "a flush after each turn": { pruneOn: "every-turn", chainCompression: { rollingWindow: 1, batchSize: 0 } },

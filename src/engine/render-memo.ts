@@ -5,10 +5,10 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { RenderedChain } from "../chain-range-prune.js";
-import { pruneMessages, type RenderOptions } from "../pruner.js";
-import type { RenderPlan } from "../render/plan.js";
-import { isClosingReply, isToolResult, lastAnswerIndex, timeOf } from "../transcript/messages.js";
+import type { RenderedChain } from "../chain-range-prune.ts";
+import { pruneMessages, type RenderOptions } from "../pruner.ts";
+import type { RenderPlan } from "../render/plan.ts";
+import { isClosingReply, isToolResult, lastAnswerIndex, timeOf } from "../transcript/messages.ts";
 
 /** A message goes out as it came, with another content, or is one of ours. */
 type Step =

@@ -1,20 +1,20 @@
 /** What is known of one session: its branch, its index, its render plan. Everything follows from its entries. */
 import { dirname } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { captureOversized, captureUnindexedBatches } from "../batch-capture.js";
-import { type InUse, type InUseQuestion, WorkingSet } from "../capture/in-use.js";
-import type { Protection } from "../capture/protection.js";
-import { ChainScan } from "../chains/scan.js";
-import { ToolCallIndexer } from "../indexer.js";
-import { buildRenderPlan, type RenderPlan } from "../render/plan.js";
-import { blobFolderNames } from "../session/blob-folders.js";
-import { BranchView, messagesInContext, type SessionReader } from "../session/branch.js";
-import { Diagnostics } from "../session/diagnostics.js";
-import { originalsByKey } from "../session/originals.js";
-import { SummarizerStats } from "../session/stats.js";
-import { blobDirFor, resolveSpillPath } from "../spill.js";
-import { contentChars, isToolResult, resultKeysIn, textOf } from "../transcript/messages.js";
-import { taggedText } from "../transcript/tags.js";
+import { captureOversized, captureUnindexedBatches } from "../batch-capture.ts";
+import { type InUse, type InUseQuestion, WorkingSet } from "../capture/in-use.ts";
+import type { Protection } from "../capture/protection.ts";
+import { ChainScan } from "../chains/scan.ts";
+import { ToolCallIndexer } from "../indexer.ts";
+import { buildRenderPlan, type RenderPlan } from "../render/plan.ts";
+import { blobFolderNames } from "../session/blob-folders.ts";
+import { BranchView, messagesInContext, type SessionReader } from "../session/branch.ts";
+import { Diagnostics } from "../session/diagnostics.ts";
+import { originalsByKey } from "../session/originals.ts";
+import { SummarizerStats } from "../session/stats.ts";
+import { blobDirFor, resolveSpillPath } from "../spill.ts";
+import { contentChars, isToolResult, resultKeysIn, textOf } from "../transcript/messages.ts";
+import { taggedText } from "../transcript/tags.ts";
 import {
   type BatchingMode,
   type CapturedBatch,
@@ -22,7 +22,7 @@ import {
   type ChainRange,
   type ContextPruneConfig,
   QUERY_TOOL_NAME,
-} from "../types.js";
+} from "../types.ts";
 
 /** A compressed chain as it is listed to the user. */
 export interface ChainListing {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import type { ModelChoice, SummaryModel } from "../summarizer.js";
-import type { Trouble, TroubleKind } from "../summary/trouble.js";
-import { type Attempt, PROBE_COOLDOWN_MS, SummarizerPolicy } from "./summarizer-policy.js";
+import type { ModelChoice, SummaryModel } from "../summarizer.ts";
+import type { Trouble, TroubleKind } from "../summary/trouble.ts";
+import { type Attempt, PROBE_COOLDOWN_MS, SummarizerPolicy } from "./summarizer-policy.ts";
 
 function model(name: string): SummaryModel {
   return { name, maxInputTokens: 10_000, open: () => Promise.reject(new Error("not opened here")) };

@@ -1,6 +1,6 @@
 /** Which model is asked for a summary, and what happens when it does not answer. */
-import type { ModelChoice, SummaryModel } from "../summarizer.js";
-import { isPassing, type Trouble, type TroubleKind } from "../summary/trouble.js";
+import type { ModelChoice, SummaryModel } from "../summarizer.ts";
+import { isPassing, type Trouble, type TroubleKind } from "../summary/trouble.ts";
 
 /** Milliseconds for which a model in trouble is left alone while there is another one to ask. */
 export const PROBE_COOLDOWN_MS = 300_000;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import type { BatchSummary } from "../summarizer.js";
-import type { CapturedBatch } from "../types.js";
-import { type MakeSummary, SummaryQueue } from "./summary-queue.js";
+import type { BatchSummary } from "../summarizer.ts";
+import type { CapturedBatch } from "../types.ts";
+import { type MakeSummary, SummaryQueue } from "./summary-queue.ts";
 
 function batch(...ids: string[]): CapturedBatch {
   const toolCalls = ids.map((id) => ({

@@ -1,6 +1,6 @@
 /** Summaries in the making: each batch is asked for once, a few at a time, whoever wants it. */
-import type { BatchSummary } from "../summarizer.js";
-import type { CapturedBatch } from "../types.js";
+import type { BatchSummary } from "../summarizer.ts";
+import type { CapturedBatch } from "../types.ts";
 
 /** Makes one summary; ends early when `signal` is aborted. Never rejects. */
 export type MakeSummary = (signal: AbortSignal) => Promise<BatchSummary | null>;

@@ -1,11 +1,11 @@
 /** What is done where the context, or what the host is about to summarise, does not fit the model's window. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { type CompactionAnnouncement, CompactionWatch, reserveOf } from "../cost/compaction.js";
-import { fitsWindow } from "../transcript/tokens.js";
-import type { Environment, Moment } from "./environment.js";
-import type { FlushRunner } from "./flush-runner.js";
-import type { FlushScope } from "./flush-scope.js";
-import type { SessionState } from "./session-state.js";
+import { type CompactionAnnouncement, CompactionWatch, reserveOf } from "../cost/compaction.ts";
+import { fitsWindow } from "../transcript/tokens.ts";
+import type { Environment, Moment } from "./environment.ts";
+import type { FlushRunner } from "./flush-runner.ts";
+import type { FlushScope } from "./flush-scope.ts";
+import type { SessionState } from "./session-state.ts";
 
 /** Milliseconds that a running flush is given, and then its end, before space is made without it. */
 const SPACE_WAIT_MS = 10_000;

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { EntryTree } from "../../test/support/simulated-session.js";
-import type { ProtectableCall } from "../capture/protection.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import { chainName, ToolCallIndexer } from "../indexer.js";
-import { CUSTOM_TYPE_DIAGNOSTIC, CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX, REFUSED_ENTRY } from "../types.js";
-import { type ChainChoice, eligibleRanges } from "./chains.js";
+import { EntryTree } from "../../test/support/simulated-session.ts";
+import type { ProtectableCall } from "../capture/protection.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { chainName, ToolCallIndexer } from "../indexer.ts";
+import { CUSTOM_TYPE_DIAGNOSTIC, CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_INDEX, REFUSED_ENTRY } from "../types.ts";
+import { type ChainChoice, eligibleRanges } from "./chains.ts";
 
 const COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
 const USAGE = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost: COST };

@@ -1,16 +1,16 @@
 /** The part of a flush that compresses closed chains: what is chosen and fused first, what is appended in its commit. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { captureOccurrences, repeatedKeys } from "../batch-capture.js";
-import { contentHash } from "../capture/duplicates.js";
-import type { InUse } from "../capture/in-use.js";
-import { type Protection, protectedTurnsOf } from "../capture/protection.js";
-import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "../chain-compressor.js";
-import { detectChains } from "../chain-detector.js";
-import { describeOutcome } from "../digest/describe.js";
-import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.js";
-import { cleanSummary } from "../text/clean.js";
-import { isAssistant, isClosingReply, isForeignMessage, lastAnswerIndex, resultKeys } from "../transcript/messages.js";
-import type { ChainCompressionConfig, ChainRange, ContextPruneConfig } from "../types.js";
+import { captureOccurrences, repeatedKeys } from "../batch-capture.ts";
+import { contentHash } from "../capture/duplicates.ts";
+import type { InUse } from "../capture/in-use.ts";
+import { type Protection, protectedTurnsOf } from "../capture/protection.ts";
+import { compressEligible, hasPerBatchSummaryCoveringAny, selectEligible } from "../chain-compressor.ts";
+import { detectChains } from "../chain-detector.ts";
+import { describeOutcome } from "../digest/describe.ts";
+import { type AppendEntry, chainName, type ToolCallIndexer } from "../indexer.ts";
+import { cleanSummary } from "../text/clean.ts";
+import { isAssistant, isClosingReply, isForeignMessage, lastAnswerIndex, resultKeys } from "../transcript/messages.ts";
+import type { ChainCompressionConfig, ChainRange, ContextPruneConfig } from "../types.ts";
 
 /** Joins the summaries of a chain into one, or gives `null` to leave them as they are. */
 export type FuseRangeSummary = (summaries: readonly string[]) => Promise<string | null>;

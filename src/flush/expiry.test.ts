@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
-import { deepFreeze } from "../../test/support/generate.js";
-import { QUERY_TOOL_NAME } from "../types.js";
-import { type AgeingInput, judgeAge } from "./expiry.js";
+import { deepFreeze } from "../../test/support/generate.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import { type AgeingInput, judgeAge } from "./expiry.ts";
 
 const LONG = "x".repeat(600);
 const CONFIG: AgeingInput["config"] = {

@@ -5,12 +5,12 @@
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
-import { refsIn } from "../digest/arguments.js";
-import { describeCall } from "../digest/describe.js";
-import { argumentSavings } from "../render/arguments.js";
-import { contentChars, isAssistant, isToolResult, lastAnswerIndex, resultKeysIn } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "../types.js";
+import { refsIn } from "../digest/arguments.ts";
+import { describeCall } from "../digest/describe.ts";
+import { argumentSavings } from "../render/arguments.ts";
+import { contentChars, isAssistant, isToolResult, lastAnswerIndex, resultKeysIn } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { type ContextPruneConfig, QUERY_TOOL_NAME, type RecoveryPointer } from "../types.ts";
 
 /** What a frontier says of age. */
 export interface Ageing {

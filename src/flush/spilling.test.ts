@@ -2,19 +2,19 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { EntryTree } from "../../test/support/simulated-session.js";
-import { contentHash } from "../capture/duplicates.js";
-import { ToolCallIndexer } from "../indexer.js";
-import { blobDirFor, blobPathFor, headPreview } from "../spill.js";
-import { extractToolResultText, occurrenceKey } from "../transcript/messages.js";
+import { EntryTree } from "../../test/support/simulated-session.ts";
+import { contentHash } from "../capture/duplicates.ts";
+import { ToolCallIndexer } from "../indexer.ts";
+import { blobDirFor, blobPathFor, headPreview } from "../spill.ts";
+import { extractToolResultText, occurrenceKey } from "../transcript/messages.ts";
 import {
   type CapturedBatch,
   type CapturedToolCall,
   CUSTOM_TYPE_DEDUP_ALIAS,
   CUSTOM_TYPE_INDEX,
   type IndexEntryData,
-} from "../types.js";
-import { type SpillDeps, spillOversized } from "./spilling.js";
+} from "../types.ts";
+import { type SpillDeps, spillOversized } from "./spilling.ts";
 
 const LINES = Array.from({ length: 3_000 }, (_, i) => `${i + 1}: a line of the output — with a dash`);
 const TEXT = LINES.join("\n");

@@ -1,9 +1,9 @@
 /** Results that are too big for any request: written to a blob at once, without a model, before a request leaves. */
-import { contentHash } from "../capture/duplicates.js";
-import { describeOutcome } from "../digest/describe.js";
-import type { AppendEntry, BatchMember, ToolCallIndexer } from "../indexer.js";
-import { blobPathFor, headPreview, writeSpill } from "../spill.js";
-import type { CapturedBatch, CapturedToolCall, ContextPruneConfig } from "../types.js";
+import { contentHash } from "../capture/duplicates.ts";
+import { describeOutcome } from "../digest/describe.ts";
+import type { AppendEntry, BatchMember, ToolCallIndexer } from "../indexer.ts";
+import { blobPathFor, headPreview, writeSpill } from "../spill.ts";
+import type { CapturedBatch, CapturedToolCall, ContextPruneConfig } from "../types.ts";
 
 /** What spilling needs. */
 export interface SpillDeps {

@@ -1,15 +1,15 @@
 /** What becomes of each batch of a flush: its repeats, whether it is too small, whether its summary is worth the place. */
-import { contentHash } from "../capture/duplicates.js";
-import { describeOutcome } from "../digest/describe.js";
-import type { BatchMember, BatchSummaryText, ToolCallIndexer } from "../indexer.js";
-import { callArgumentSavings } from "../render/arguments.js";
-import { callStub, duplicateStub, isWorthSummarizing, isWorthwhile } from "../render/stub.js";
-import type { CallSummary } from "../session/batch-summaries.js";
-import { type BatchSummary, digestSummary } from "../summarizer.js";
-import { cleanSummary } from "../text/clean.js";
-import { contentChars } from "../transcript/messages.js";
-import { taggedText } from "../transcript/tags.js";
-import type { CapturedBatch, CapturedToolCall, ContextPruneConfig, ToolCallRecord } from "../types.js";
+import { contentHash } from "../capture/duplicates.ts";
+import { describeOutcome } from "../digest/describe.ts";
+import type { BatchMember, BatchSummaryText, ToolCallIndexer } from "../indexer.ts";
+import { callArgumentSavings } from "../render/arguments.ts";
+import { callStub, duplicateStub, isWorthSummarizing, isWorthwhile } from "../render/stub.ts";
+import type { CallSummary } from "../session/batch-summaries.ts";
+import { type BatchSummary, digestSummary } from "../summarizer.ts";
+import { cleanSummary } from "../text/clean.ts";
+import { contentChars } from "../transcript/messages.ts";
+import { taggedText } from "../transcript/tags.ts";
+import type { CapturedBatch, CapturedToolCall, ContextPruneConfig, ToolCallRecord } from "../types.ts";
 
 /** Longer than any ref that will be given, so that a size judged with it can only get smaller. */
 const REF_FOR_SIZE = "t9999999";

@@ -1,10 +1,10 @@
 /** The live host as the environment of a session engine. */
-import { type Environment, type Moment, SYSTEM_CLOCK } from "../engine/environment.js";
-import type { ContextPruneConfig } from "../types.js";
-import { type HostOutlet, type HostSnapshot, recordUsage } from "./host.js";
-import type { Notices } from "./notices.js";
-import { sessionModel } from "./session-model.js";
-import { HostSummarizers } from "./summarizers.js";
+import { type Environment, type Moment, SYSTEM_CLOCK } from "../engine/environment.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { type HostOutlet, type HostSnapshot, recordUsage } from "./host.ts";
+import type { Notices } from "./notices.ts";
+import { sessionModel } from "./session-model.ts";
+import { HostSummarizers } from "./summarizers.ts";
 
 /** What the environment needs of the extension around it. */
 export interface HostSessionOptions {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { outletOf, readContext } from "./host.js";
+import { outletOf, readContext } from "./host.ts";
 
 function contextWith(fields: object): ExtensionContext {
   const functions = (...names: string[]) => Object.fromEntries(names.map((name) => [name, () => undefined]));

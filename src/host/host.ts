@@ -8,8 +8,8 @@ import {
   getAgentDir,
   type ModelRegistry,
 } from "@mariozechner/pi-coding-agent";
-import type { SessionReader } from "../session/branch.js";
-import type { SummarizerCall } from "../summarizer.js";
+import type { SessionReader } from "../session/branch.ts";
+import type { SummarizerCall } from "../summarizer.ts";
 
 /** Everything a handler needs of its context, read before its first `await`, since a context goes stale. */
 export interface HostSnapshot {

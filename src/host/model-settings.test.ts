@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Api, Model } from "@mariozechner/pi-ai";
-import { scratchFolder } from "../../test/support/folders.js";
-import { SimulatedSession } from "../../test/support/simulated-session.js";
-import { runCommand } from "../commands/index.js";
-import { loadSettings } from "./settings-file.js";
+import { scratchFolder } from "../../test/support/folders.ts";
+import { SimulatedSession } from "../../test/support/simulated-session.ts";
+import { runCommand } from "../commands/index.ts";
+import { loadSettings } from "./settings-file.ts";
 
 function load(user: object, model: { provider: string; id: string } | undefined, project?: object) {
   const agentDir = scratchFolder("agent");

@@ -1,8 +1,8 @@
 /** Settings that hold for sessions of some models: `contextPrune.models`, by `provider/id` or a glob of it. */
-import { parseGlob } from "../capture/globs.js";
-import { findSetting, SETTINGS_ROOT } from "../config.js";
-import { isRecord } from "../text/json.js";
-import { visible } from "../text/visible.js";
+import { parseGlob } from "../capture/globs.ts";
+import { findSetting, SETTINGS_ROOT } from "../config.ts";
+import { isRecord } from "../text/json.ts";
+import { visible } from "../text/visible.ts";
 
 /** Key of the object in the settings whose keys are models. */
 export const MODELS_KEY = "models";

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Api, AssistantMessage, Context, Model, SimpleStreamOptions } from "@mariozechner/pi-ai";
-import { HOST_PATHS, HOSTS } from "../../test/support/host-paths.js";
-import type { ModelChoice, ReplyStream } from "../summarizer.js";
-import type { ContextPruneConfig } from "../types.js";
-import type { HostSnapshot } from "./host.js";
-import { chooseSummarizer, thinkingOf } from "./models.js";
+import { HOST_PATHS, HOSTS } from "../../test/support/host-paths.ts";
+import type { ModelChoice, ReplyStream } from "../summarizer.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import type { HostSnapshot } from "./host.ts";
+import { chooseSummarizer, thinkingOf } from "./models.ts";
 
 type Models = HostSnapshot["models"];
 type Choice = Pick<ContextPruneConfig, "summarizerModel" | "summarizerThinking">;

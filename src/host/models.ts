@@ -10,12 +10,12 @@ import {
   streamSimple,
 } from "@mariozechner/pi-ai";
 import type { ModelRegistry } from "@mariozechner/pi-coding-agent";
-import type { Rates } from "../cost/prices.js";
-import type { ModelChoice, ReplyStream, SummaryModel } from "../summarizer.js";
-import type { SummaryRequest } from "../summary/prompt.js";
-import { nearest } from "../text/nearest.js";
-import type { ContextPruneConfig } from "../types.js";
-import type { HostSnapshot } from "./host.js";
+import type { Rates } from "../cost/prices.ts";
+import type { ModelChoice, ReplyStream, SummaryModel } from "../summarizer.ts";
+import type { SummaryRequest } from "../summary/prompt.ts";
+import { nearest } from "../text/nearest.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import type { HostSnapshot } from "./host.ts";
 
 /** Tokens that an answer may take, and one with thinking, which counts among them with some providers. */
 const MAX_ANSWER_TOKENS = 16_384;

@@ -1,6 +1,6 @@
 /** What the user is told, each thing once. */
-import { visible } from "../text/visible.js";
-import type { HostSnapshot } from "./host.js";
+import { visible } from "../text/visible.ts";
+import type { HostSnapshot } from "./host.ts";
 
 /** Notices of one session. */
 export class Notices {

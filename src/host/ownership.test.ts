@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { type Place, takePlace } from "./ownership.js";
+import { type Place, takePlace } from "./ownership.ts";
 
 const DESCRIPTION = "Gives originals back";
 const COMMAND = { name: "pruner", description: "Condense" };

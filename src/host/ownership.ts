@@ -1,6 +1,6 @@
 /** Which of several extensions has the recovery tool and the command, and telling so before there is a session. */
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { registrationsOf } from "./host.js";
+import { registrationsOf } from "./host.ts";
 
 /** Tells something without a session that could be read. Never throws. */
 export function tellWithout(ctx: Pick<ExtensionContext, "hasUI" | "ui">, message: string): void {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { protectionOf } from "../capture/protection.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import type { ContextPruneConfig } from "../types.js";
-import { withProject } from "./project-settings.js";
+import { protectionOf } from "../capture/protection.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { withProject } from "./project-settings.ts";
 
 /** What holds where the user's settings are `own` and the project's `project`. */
 function merged(own: Partial<ContextPruneConfig>, project: Partial<ContextPruneConfig>) {

@@ -1,10 +1,10 @@
 /** What a project's settings may change of its user's: a repository is written by others. */
-import { isException } from "../capture/protection.js";
-import { formatSetting, SETTINGS, SETTINGS_ROOT } from "../config.js";
-import type { SettingValue } from "../settings/rows.js";
-import type { ResolvedConfig } from "../settings/table.js";
-import { isRecord } from "../text/json.js";
-import type { ContextPruneConfig } from "../types.js";
+import { isException } from "../capture/protection.ts";
+import { formatSetting, SETTINGS, SETTINGS_ROOT } from "../config.ts";
+import type { SettingValue } from "../settings/rows.ts";
+import type { ResolvedConfig } from "../settings/table.ts";
+import { isRecord } from "../text/json.ts";
+import type { ContextPruneConfig } from "../types.ts";
 
 /** Settings whose change by a project is told: where output goes, what of it is protected, spilled, and how much there may be. */
 const TOLD = /^(?:summarizerModel$|protect|stateTools|listTools|turnProtection|spill|autoBudget|budget)/;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Api, Model } from "@mariozechner/pi-ai";
-import { DEFAULT_PROFILE } from "../cost/prices.js";
-import { sessionModel } from "./session-model.js";
+import { DEFAULT_PROFILE } from "../cost/prices.ts";
+import { sessionModel } from "./session-model.ts";
 
 const MODEL: Model<Api> = {
   ...{ id: "m", name: "m", api: "anthropic-messages", provider: "p", baseUrl: "", reasoning: true, input: ["text"] },

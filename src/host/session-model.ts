@@ -1,7 +1,7 @@
 /** The session's model, as decisions on the prompt cache see it. */
 import type { Api, Model } from "@mariozechner/pi-ai";
-import { DEFAULT_PROFILE, ratesFor } from "../cost/prices.js";
-import type { SessionModel } from "../engine/environment.js";
+import { DEFAULT_PROFILE, ratesFor } from "../cost/prices.ts";
+import type { SessionModel } from "../engine/environment.ts";
 
 /** Milliseconds that a provider keeps a prompt where the host asks for long retention. */
 const LONG_LIFETIME_MS = 60 * 60_000;

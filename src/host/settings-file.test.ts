@@ -20,12 +20,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SettingsManager } from "@mariozechner/pi-coding-agent";
 import lockfile from "proper-lockfile";
-import { scratchFolder } from "../../test/support/folders.js";
-import { SimulatedSession } from "../../test/support/simulated-session.js";
-import { DEFAULT_CONFIG, SETTINGS_ROOT } from "../config.js";
-import { integer, onOff } from "../settings/rows.js";
-import { defineSettings } from "../settings/table.js";
-import { loadSettings, saveSetting, saveSettings } from "./settings-file.js";
+import { scratchFolder } from "../../test/support/folders.ts";
+import { SimulatedSession } from "../../test/support/simulated-session.ts";
+import { DEFAULT_CONFIG, SETTINGS_ROOT } from "../config.ts";
+import { integer, onOff } from "../settings/rows.ts";
+import { defineSettings } from "../settings/table.ts";
+import { loadSettings, saveSetting, saveSettings } from "./settings-file.ts";
 
 const isRoot = process.getuid?.() === 0;
 const NOBODY = 65_534;

@@ -23,13 +23,13 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import lockfile from "proper-lockfile";
-import { resolveConfig, SETTINGS_ROOT, SETTINGS_TABLE } from "../config.js";
-import type { SettingValue } from "../settings/rows.js";
-import type { ResolvedConfig, SettingsTable } from "../settings/table.js";
-import { isRecord } from "../text/json.js";
-import type { ContextPruneConfig } from "../types.js";
-import { keysIn, type ModelName, splitByModel } from "./model-settings.js";
-import { withProject } from "./project-settings.js";
+import { resolveConfig, SETTINGS_ROOT, SETTINGS_TABLE } from "../config.ts";
+import type { SettingValue } from "../settings/rows.ts";
+import type { ResolvedConfig, SettingsTable } from "../settings/table.ts";
+import { isRecord } from "../text/json.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { keysIn, type ModelName, splitByModel } from "./model-settings.ts";
+import { withProject } from "./project-settings.ts";
 
 const FILE_NAME = "settings.json";
 /** Milliseconds that a save waits for another process. pi itself gives up after 0.2 s and holds the lock far shorter. */

@@ -1,8 +1,8 @@
 /** The host's models as a session's summarisers: which one is asked, and what happens when it does not answer. */
-import { SUMMARY_SHARE } from "../cost/forecast.js";
-import { costOf, DEFAULT_PROFILE, type Rates, scaleRates } from "../cost/prices.js";
-import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "../engine/environment.js";
-import { type Attempt, SummarizerPolicy } from "../engine/summarizer-policy.js";
+import { SUMMARY_SHARE } from "../cost/forecast.ts";
+import { costOf, DEFAULT_PROFILE, type Rates, scaleRates } from "../cost/prices.ts";
+import type { Environment, ModelSummarizer, Summarizer, SummaryOptions } from "../engine/environment.ts";
+import { type Attempt, SummarizerPolicy } from "../engine/summarizer-policy.ts";
 import {
   type BatchSummary,
   digestSummary,
@@ -11,12 +11,12 @@ import {
   type SummaryModel,
   summarizeBatch,
   summarizeRange,
-} from "../summarizer.js";
-import { isReplyFault, type Trouble } from "../summary/trouble.js";
-import type { CapturedBatch, ContextPruneConfig } from "../types.js";
-import type { HostSnapshot } from "./host.js";
-import { chooseSummarizer, type SummarizerChoice, summarizerRates } from "./models.js";
-import { sessionModel } from "./session-model.js";
+} from "../summarizer.ts";
+import { isReplyFault, type Trouble } from "../summary/trouble.ts";
+import type { CapturedBatch, ContextPruneConfig } from "../types.ts";
+import type { HostSnapshot } from "./host.ts";
+import { chooseSummarizer, type SummarizerChoice, summarizerRates } from "./models.ts";
+import { sessionModel } from "./session-model.ts";
 
 /** Price of a summariser that is not the session's model, as a share of it, where it is unknown. */
 const USUAL_PRICE_SHARE = 0.2;

@@ -1,15 +1,15 @@
 /** The figures of the session that is on: what it takes now, what waits, what it was billed. Kept up step by step. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { RenderMemo } from "../engine/render-memo.js";
-import type { SessionView } from "../engine/session-state.js";
-import type { RenderPlan } from "../render/plan.js";
-import { isAssistant, lastAnswerIndex, resultOf } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { contentTokens } from "../transcript/tokens.js";
-import type { CapturedBatch, CapturedToolCall, ChainCompressionEntry, ContextPruneConfig } from "../types.js";
-import type { Bill } from "./bill.js";
-import { Reckoner, type ReckonerOptions } from "./reckoner.js";
-import { type CallSizes, type ContextSizes, callSizes, contextSizes, type Sizes, TokenBook } from "./sizes.js";
+import { RenderMemo } from "../engine/render-memo.ts";
+import type { SessionView } from "../engine/session-state.ts";
+import type { RenderPlan } from "../render/plan.ts";
+import { isAssistant, lastAnswerIndex, resultOf } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { contentTokens } from "../transcript/tokens.ts";
+import type { CapturedBatch, CapturedToolCall, ChainCompressionEntry, ContextPruneConfig } from "../types.ts";
+import type { Bill } from "./bill.ts";
+import { Reckoner, type ReckonerOptions } from "./reckoner.ts";
+import { type CallSizes, type ContextSizes, callSizes, contextSizes, type Sizes, TokenBook } from "./sizes.ts";
 
 /** What the figures are taken from. */
 export interface FigureSources extends Pick<ReckonerOptions, "costOfModel" | "windowOf" | "lifetimeMs"> {

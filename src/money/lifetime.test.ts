@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { scratchFolder } from "../../test/support/folders.js";
-import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.js";
-import { runCommand } from "../commands/index.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import { lifetimeOf, sessionFiles } from "./lifetime.js";
+import { scratchFolder } from "../../test/support/folders.ts";
+import { agentDirWith, EntryTree, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { runCommand } from "../commands/index.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { lifetimeOf, sessionFiles } from "./lifetime.ts";
 
 const OPTIONS = { config: () => DEFAULT_CONFIG, costOfModel: () => undefined, windowOf: () => undefined };
 

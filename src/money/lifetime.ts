@@ -2,11 +2,11 @@
 import { createReadStream, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { readSessionFile } from "../replay/session-file.js";
-import { MemorySession } from "../session/memory-session.js";
-import { isRecord } from "../text/json.js";
-import { addBills, type Bill, emptyBill } from "./bill.js";
-import { Reckoner, type ReckonerOptions } from "./reckoner.js";
+import { readSessionFile } from "../replay/session-file.ts";
+import { MemorySession } from "../session/memory-session.ts";
+import { isRecord } from "../text/json.ts";
+import { addBills, type Bill, emptyBill } from "./bill.ts";
+import { Reckoner, type ReckonerOptions } from "./reckoner.ts";
 
 /** Every entry of the extension names its type by this. */
 const OWN_MARK = '"context-prune-';

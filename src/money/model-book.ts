@@ -1,7 +1,7 @@
 /** What a model's own replies say of it: tokens for each estimated one, prices, whether its cache is read. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import type { Rates, TokenCounts } from "../cost/prices.js";
-import { modelOf, recordedRates } from "../replay/recording.js";
+import type { Rates, TokenCounts } from "../cost/prices.ts";
+import { modelOf, recordedRates } from "../replay/recording.ts";
 
 /** Estimated tokens that have to be seen before a scale is believed, and the bounds that it is kept in. */
 const MIN_GROWTH = 2_000;

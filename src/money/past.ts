@@ -2,15 +2,15 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { RenderMemo } from "../engine/render-memo.js";
-import { type PlanConfig, SessionState } from "../engine/session-state.js";
-import type { RenderPlan } from "../render/plan.js";
-import type { SessionReader } from "../session/branch.js";
-import { MemorySession } from "../session/memory-session.js";
-import { isAssistant, isToolResult, toolCallsOf } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { Rereads } from "./rereads.js";
-import { TokenBook } from "./sizes.js";
+import { RenderMemo } from "../engine/render-memo.ts";
+import { type PlanConfig, SessionState } from "../engine/session-state.ts";
+import type { RenderPlan } from "../render/plan.ts";
+import type { SessionReader } from "../session/branch.ts";
+import { MemorySession } from "../session/memory-session.ts";
+import { isAssistant, isToolResult, toolCallsOf } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { Rereads } from "./rereads.ts";
+import { TokenBook } from "./sizes.ts";
 
 /** Its leaf is where the next entry hangs. */
 class PastEntries extends MemorySession {

@@ -1,6 +1,6 @@
 /** What the host knows of models that money is reckoned with. */
 import type { ModelRegistry } from "@mariozechner/pi-coding-agent";
-import type { ReckonerOptions } from "./reckoner.js";
+import type { ReckonerOptions } from "./reckoner.ts";
 
 /** Price tables and windows of models by `provider/model`, and how long the host asks providers to keep prompts. @param retention the host's `PI_CACHE_RETENTION` */
 export function modelFacts(

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.js";
-import { runCommand } from "../commands/index.js";
-import { PRICE_PROFILES, type Rates } from "../cost/prices.js";
-import { CostMeter } from "../replay/costs.js";
-import { isAssistant, isToolResult } from "../transcript/messages.js";
-import { QUERY_TOOL_NAME } from "../types.js";
-import { type Bill, emptyBill, totalsOf } from "./bill.js";
-import { Reckoner } from "./reckoner.js";
+import { agentDirWith, EntryTree, type Settings, SimulatedSession } from "../../test/support/simulated-session.ts";
+import { runCommand } from "../commands/index.ts";
+import { PRICE_PROFILES, type Rates } from "../cost/prices.ts";
+import { CostMeter } from "../replay/costs.ts";
+import { isAssistant, isToolResult } from "../transcript/messages.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import { type Bill, emptyBill, totalsOf } from "./bill.ts";
+import { Reckoner } from "./reckoner.ts";
 
 const RATES: Rates = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
 const NOTHING = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };

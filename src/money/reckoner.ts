@@ -8,17 +8,17 @@
  */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { DEFAULT_PROFILE, type ModelCost, ratesFor, readPrice, type TokenCounts } from "../cost/prices.js";
-import type { PlanConfig } from "../engine/session-state.js";
-import { modelOf } from "../replay/recording.js";
-import type { SessionReader } from "../session/branch.js";
-import { readOwnEntry } from "../session/entries.js";
-import { isAssistant, isDropped, toolCallsOf } from "../transcript/messages.js";
-import type { StatsEntryData } from "../types.js";
-import { type Bill, emptyBill } from "./bill.js";
-import { ModelBook } from "./model-book.js";
-import { PastSession } from "./past.js";
-import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, rewriteCost } from "./request.js";
+import { DEFAULT_PROFILE, type ModelCost, ratesFor, readPrice, type TokenCounts } from "../cost/prices.ts";
+import type { PlanConfig } from "../engine/session-state.ts";
+import { modelOf } from "../replay/recording.ts";
+import type { SessionReader } from "../session/branch.ts";
+import { readOwnEntry } from "../session/entries.ts";
+import { isAssistant, isDropped, toolCallsOf } from "../transcript/messages.ts";
+import type { StatsEntryData } from "../types.ts";
+import { type Bill, emptyBill } from "./bill.ts";
+import { ModelBook } from "./model-book.ts";
+import { PastSession } from "./past.ts";
+import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, rewriteCost } from "./request.ts";
 
 export interface ReckonerOptions {
   /** Where the session stands, so that its blobs are found. */

@@ -1,6 +1,6 @@
 /** One request beside the one that a raw session would have sent: which form went out, and what each of them costs. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { costOf, type ModelCost, ratesFor, readPrice, type TokenCounts, writePrice } from "../cost/prices.js";
+import { costOf, type ModelCost, ratesFor, readPrice, type TokenCounts, writePrice } from "../cost/prices.ts";
 
 /** Tokens of a reply's request as its provider counted them; what is no number counts as none. */
 export function countsOf({ usage }: AssistantMessage): TokenCounts {

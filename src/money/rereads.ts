@@ -1,7 +1,7 @@
 /** Tells results that were fetched again since what stood of them in the prompt had been condensed. */
 import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
-import { extractToolResultText, occurrenceKey, toolCallsOf } from "../transcript/messages.js";
-import { jsonSize } from "../transcript/tokens.js";
+import { extractToolResultText, occurrenceKey, toolCallsOf } from "../transcript/messages.ts";
+import { jsonSize } from "../transcript/tokens.ts";
 
 /** Longer arguments write something and fetch nothing. */
 const MAX_ARGUMENTS = 2_000;

@@ -1,6 +1,6 @@
 /** The bill in words. */
-import { count, grouped } from "../text/text.js";
-import { type Bill, type BillItem, totalsOf } from "./bill.js";
+import { count, grouped } from "../text/text.ts";
+import { type Bill, type BillItem, totalsOf } from "./bill.ts";
 
 /** `$0.32`: cents, and more digits where those would say little. */
 export function dollars(amount: number): string {

@@ -1,8 +1,8 @@
 /** What the conversation takes in a request, as it stands and as it is sent: the figures that every screen shows. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, resultKeysIn, resultOf, textOf } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { contentTokens, estimateMessageTokens } from "../transcript/tokens.js";
+import { isAssistant, resultKeysIn, resultOf, textOf } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { contentTokens, estimateMessageTokens } from "../transcript/tokens.ts";
 
 /** A size without and with condensing. */
 export interface Sizes {

@@ -3,9 +3,9 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolCall } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
-import { EntryTree } from "../../test/support/simulated-session.js";
-import { contentHash } from "../capture/duplicates.js";
-import { ToolCallIndexer } from "../indexer.js";
+import { EntryTree } from "../../test/support/simulated-session.ts";
+import { contentHash } from "../capture/duplicates.ts";
+import { ToolCallIndexer } from "../indexer.ts";
 import {
   CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_DEDUP_ALIAS,
@@ -13,8 +13,8 @@ import {
   CUSTOM_TYPE_INDEX,
   type ResultContent,
   type ToolCallRecord,
-} from "../types.js";
-import { pageOf, type RecoveredOutput, recover } from "./originals.js";
+} from "../types.ts";
+import { pageOf, type RecoveredOutput, recover } from "./originals.ts";
 
 setDefaultTimeout(60_000);
 

@@ -2,12 +2,12 @@
 import { dirname } from "node:path";
 import type { ImageContent, ToolResultMessage } from "@mariozechner/pi-ai";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, type SessionEntry, truncateHead } from "@mariozechner/pi-coding-agent";
-import type { SessionView } from "../engine/session-state.js";
-import { isGone } from "../session/lean-records.js";
-import { findOriginals, type OriginalResult, originalOfRecord } from "../session/originals.js";
-import { isAsWritten, readSpill } from "../spill.js";
-import { nearest } from "../text/nearest.js";
-import { splitsPair } from "../text/text.js";
+import type { SessionView } from "../engine/session-state.ts";
+import { isGone } from "../session/lean-records.ts";
+import { findOriginals, type OriginalResult, originalOfRecord } from "../session/originals.ts";
+import { isAsWritten, readSpill } from "../spill.ts";
+import { nearest } from "../text/nearest.ts";
+import { splitsPair } from "../text/text.ts";
 import {
   blocksIn,
   extractToolResultText,
@@ -15,8 +15,8 @@ import {
   occurrenceKey,
   otherBlocks,
   resultKeys,
-} from "../transcript/messages.js";
-import type { ToolCallRecord } from "../types.js";
+} from "../transcript/messages.ts";
+import type { ToolCallRecord } from "../types.ts";
 
 /** An original, whole. */
 export interface RecoveredOutput {

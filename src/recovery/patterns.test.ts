@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
-import { matchesOf } from "./patterns.js";
+import { matchesOf } from "./patterns.ts";
 
 describe("matchesOf", () => {
   const text = "alpha\nbeta [1]\ngamma\nbeta [2]\n";

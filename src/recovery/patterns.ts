@@ -2,8 +2,8 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES } from "@mariozechner/pi-coding-agent";
-import { cut, grouped } from "../text/text.js";
-import { pageOf } from "./originals.js";
+import { cut, grouped } from "../text/text.ts";
+import { pageOf } from "./originals.ts";
 
 /** Milliseconds that a pattern may take for a piece: a model's regular expression must not be able to hang the host. */
 const PIECE_TIMEOUT_MS = 1_000;

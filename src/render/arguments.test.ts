@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { PROPERTY_RUNS } from "../../test/support/property-runs.js";
+import { PROPERTY_RUNS } from "../../test/support/property-runs.ts";
 import {
   argumentMarker,
   argumentSavings,
@@ -8,7 +8,7 @@ import {
   longArguments,
   markerRefs,
   shortArguments,
-} from "./arguments.js";
+} from "./arguments.ts";
 
 const OPTIONS = { ref: "t12", minStringChars: 400 };
 const LONG = "x".repeat(1_000);

@@ -1,5 +1,5 @@
 /** Long strings in the arguments of finished calls, replaced in place by markers; the shape stays as it was. */
-import type { CapturedToolCall, ContextPruneConfig } from "../types.js";
+import type { CapturedToolCall, ContextPruneConfig } from "../types.ts";
 
 /** Strings under these names say what a call is about, so they stay readable. */
 const NAMING_KEYS: ReadonlySet<string> = new Set([

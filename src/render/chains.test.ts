@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { callOfRecord } from "../session/index-calls.js";
-import type { ChainCompressionEntry, ToolCallRecord } from "../types.js";
-import { FULL_BODIES, renderChains } from "./chains.js";
+import { callOfRecord } from "../session/index-calls.ts";
+import type { ChainCompressionEntry, ToolCallRecord } from "../types.ts";
+import { FULL_BODIES, renderChains } from "./chains.ts";
 
 test("the lines of an old chain keep the end of a path and the outcome", () => {
   const base = { resultText: "x".repeat(2000), isError: false, turnIndex: 0, timestamp: 1, resultTimestamp: 2 };

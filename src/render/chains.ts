@@ -1,14 +1,14 @@
 /** What stands in a compressed chain: a line for each of its calls, and their summaries while the chain is young. */
-import { buildChainBody, type ChainCall } from "../chain-compressor.js";
-import type { ChainLevel, RenderedChain } from "../chain-range-prune.js";
-import { describeCall, describeOutcome } from "../digest/describe.js";
-import type { CommittedState } from "../session/ledger.js";
-import type { OriginalResult } from "../session/originals.js";
-import { cut } from "../text/text.js";
-import { countImages, extractToolResultText } from "../transcript/messages.js";
-import { taggedText, withoutTagged } from "../transcript/tags.js";
-import type { ChainCompressionEntry } from "../types.js";
-import { describeRecord, type StubSubject } from "./stub.js";
+import { buildChainBody, type ChainCall } from "../chain-compressor.ts";
+import type { ChainLevel, RenderedChain } from "../chain-range-prune.ts";
+import { describeCall, describeOutcome } from "../digest/describe.ts";
+import type { CommittedState } from "../session/ledger.ts";
+import type { OriginalResult } from "../session/originals.ts";
+import { cut } from "../text/text.ts";
+import { countImages, extractToolResultText } from "../transcript/messages.ts";
+import { taggedText, withoutTagged } from "../transcript/tags.ts";
+import type { ChainCompressionEntry } from "../types.ts";
+import { describeRecord, type StubSubject } from "./stub.ts";
 
 /**
  * Newest chains whose bodies hold summaries; older ones keep a short line for each call, so that 200 chains stay small.

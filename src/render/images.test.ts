@@ -3,8 +3,8 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ImageContent, TextContent } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
-import { deepFreeze } from "../../test/support/generate.js";
-import { capImages as capWithin, type ImageLimits, imageLimits, sizeRefusals } from "./images.js";
+import { deepFreeze } from "../../test/support/generate.ts";
+import { capImages as capWithin, type ImageLimits, imageLimits, sizeRefusals } from "./images.ts";
 
 const NO_LIMITS: ImageLimits = { count: null, bytes: null };
 const capImages = (messages: AgentMessage[], count: number | null) => capWithin(messages, { ...NO_LIMITS, count });

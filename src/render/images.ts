@@ -1,8 +1,8 @@
 /** The cap on images in one request, which some providers demand. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isAssistant, isImage, isToolResult } from "../transcript/messages.js";
-import type { ContextPruneConfig } from "../types.js";
+import { isAssistant, isImage, isToolResult } from "../transcript/messages.ts";
+import type { ContextPruneConfig } from "../types.ts";
 
 const NOTE = "[an image stood here; it was left out to keep the request within the allowed number of images]";
 

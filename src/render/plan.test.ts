@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { EntryTree } from "../../test/support/simulated-session.js";
-import { DEFAULT_CONFIG } from "../config.js";
-import { ToolCallIndexer } from "../indexer.js";
-import { IMAGE_CHARS } from "../transcript/messages.js";
+import { EntryTree } from "../../test/support/simulated-session.ts";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { ToolCallIndexer } from "../indexer.ts";
+import { IMAGE_CHARS } from "../transcript/messages.ts";
 import {
   CUSTOM_TYPE_CHAIN,
   CUSTOM_TYPE_CHOICE,
@@ -12,9 +12,9 @@ import {
   CUSTOM_TYPE_SUMMARY,
   type ResultChoice,
   type ToolCallRecord,
-} from "../types.js";
-import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./plan.js";
-import { callStub } from "./stub.js";
+} from "../types.ts";
+import { buildRenderPlan, type PlanOptions, type RenderPlan } from "./plan.ts";
+import { callStub } from "./stub.ts";
 
 const PLAN_OPTIONS: PlanOptions = {
   ...DEFAULT_CONFIG,

@@ -2,12 +2,12 @@
  * What the `context` handler does to each message: fixed for an epoch by what the entries say, and worked out for a
  * message when it is first met, since most of a long session stands in compressed chains and never is.
  */
-import type { RenderedChain } from "../chain-range-prune.js";
-import type { CommittedState } from "../session/ledger.js";
-import type { ContextPruneConfig, ToolCallRecord } from "../types.js";
-import { type ArgumentOptions, argumentSavings } from "./arguments.js";
-import { type FindOriginal, renderChains } from "./chains.js";
-import { callStub, duplicateStub, isChange, isWorthwhile, MIN_RESULT_CHARS, recordChars, spillStub } from "./stub.js";
+import type { RenderedChain } from "../chain-range-prune.ts";
+import type { CommittedState } from "../session/ledger.ts";
+import type { ContextPruneConfig, ToolCallRecord } from "../types.ts";
+import { type ArgumentOptions, argumentSavings } from "./arguments.ts";
+import { type FindOriginal, renderChains } from "./chains.ts";
+import { callStub, duplicateStub, isChange, isWorthwhile, MIN_RESULT_CHARS, recordChars, spillStub } from "./stub.ts";
 
 /** Finds the blob of a spilled record where it is now. */
 export type LocateBlob = (record: ToolCallRecord) => string | undefined;

@@ -4,9 +4,9 @@ import type { AssistantMessage } from "@mariozechner/pi-ai";
 // Brings the host's own roles (custom, bashExecution, summaries) into `AgentMessage`.
 import type {} from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
-import { deepFreeze, sessionArbitrary } from "../../test/support/generate.js";
-import { checkTranscript } from "../../test/support/transcript.js";
-import { repairTranscript } from "./repair.js";
+import { deepFreeze, sessionArbitrary } from "../../test/support/generate.ts";
+import { checkTranscript } from "../../test/support/transcript.ts";
+import { repairTranscript } from "./repair.ts";
 
 let clock = 0;
 

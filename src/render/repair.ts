@@ -4,8 +4,8 @@
  * through and answers twice where a notice stands between a call and its result.
  */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, isToolResult } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
+import { isAssistant, isToolResult } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
 
 /**
  * Drops results without a call and moves what stands between a call and its result behind the results.

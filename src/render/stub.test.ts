@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { IMAGE_CHARS } from "../transcript/messages.js";
-import type { ToolCallRecord } from "../types.js";
-import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.js";
+import { IMAGE_CHARS } from "../transcript/messages.ts";
+import type { ToolCallRecord } from "../types.ts";
+import { callStub, duplicateStub, isWorthwhile, recordChars, spillStub } from "./stub.ts";
 
 function record(change: Partial<ToolCallRecord> = {}): ToolCallRecord {
   return {

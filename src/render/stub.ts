@@ -1,12 +1,12 @@
 /** The texts that stand in for condensed results. */
 
-import { describeCall } from "../digest/describe.js";
-import { changeSize, changesFiles } from "../digest/edits.js";
-import type { CallSummary } from "../session/batch-summaries.js";
-import type { IndexedCall } from "../session/index-calls.js";
-import { cut, grouped } from "../text/text.js";
-import { IMAGE_CHARS } from "../transcript/messages.js";
-import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.js";
+import { describeCall } from "../digest/describe.ts";
+import { changeSize, changesFiles } from "../digest/edits.ts";
+import type { CallSummary } from "../session/batch-summaries.ts";
+import type { IndexedCall } from "../session/index-calls.ts";
+import { cut, grouped } from "../text/text.ts";
+import { IMAGE_CHARS } from "../transcript/messages.ts";
+import { QUERY_TOOL_NAME, type ToolCallRecord } from "../types.ts";
 
 /** pi cuts results to 2,000 characters when it compacts, so what identifies a call must come early. */
 const MAX_OUTCOME_CHARS = 50;

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import type { Replacement } from "./plan.js";
-import { usageAsSent } from "./usage.js";
+import type { Replacement } from "./plan.ts";
+import { usageAsSent } from "./usage.ts";
 
 function result(toolCallId: string, chars: number): AgentMessage {
   const content = [{ type: "text" as const, text: "x".repeat(chars) }];

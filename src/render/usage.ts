@@ -1,9 +1,9 @@
 /** How full the context is, counted as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { contentChars, lastAnswerIndex, resultKeysIn, resultOf } from "../transcript/messages.js";
-import { CHARS_PER_TOKEN } from "../transcript/tokens.js";
-import type { RenderPlan } from "./plan.js";
+import { contentChars, lastAnswerIndex, resultKeysIn, resultOf } from "../transcript/messages.ts";
+import { CHARS_PER_TOKEN } from "../transcript/tokens.ts";
+import type { RenderPlan } from "./plan.ts";
 
 /**
  * The host's figure for `messages` without what leaves as a stub from the first request on: behind the last reply, which

@@ -1,6 +1,6 @@
 /** What other settings would have cost, reckoned on the session at hand. */
-import type { Variant } from "./replay.js";
-import type { NamedReport } from "./report.js";
+import type { Variant } from "./replay.ts";
+import type { NamedReport } from "./report.ts";
 
 /** What is not worth a change, as a share of the cost. */
 const MIN_GAIN = 0.03;

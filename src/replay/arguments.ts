@@ -1,11 +1,11 @@
 /** The command line of the replay. */
 import { parseArgs } from "node:util";
-import { type ModelCost, PRICE_PROFILES, type Rates } from "../cost/prices.js";
-import { isRecord } from "../text/json.js";
-import { reasonOf } from "../text/text.js";
-import type { Assumptions, Variant } from "./replay.js";
-import { ReplayInputError } from "./session-file.js";
-import { type Assignment, configWith, parseAssignment, parseAssignments } from "./settings.js";
+import { type ModelCost, PRICE_PROFILES, type Rates } from "../cost/prices.ts";
+import { isRecord } from "../text/json.ts";
+import { reasonOf } from "../text/text.ts";
+import type { Assumptions, Variant } from "./replay.ts";
+import { ReplayInputError } from "./session-file.ts";
+import { type Assignment, configWith, parseAssignment, parseAssignments } from "./settings.ts";
 
 export const USAGE = `Usage: pi-condense replay SESSION.jsonl|FOLDER [options]
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CalibrationPoint, calibrationOf, fitScale, fitScales } from "./calibration.js";
+import { type CalibrationPoint, calibrationOf, fitScale, fitScales } from "./calibration.ts";
 
 /** Requests of a model that counts by that scale. */
 function requests(model: string, factor: number, baseTokens: number, sizes: readonly number[]): CalibrationPoint[] {

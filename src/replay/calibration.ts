@@ -1,5 +1,5 @@
 /** How far estimates are from what providers counted, and the scales that bring them there. */
-import type { Scale } from "./costs.js";
+import type { Scale } from "./costs.ts";
 
 /** One request: what its messages were estimated at, and what the provider counted for the whole prompt. Tokens. */
 export interface CalibrationPoint {

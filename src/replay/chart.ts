@@ -1,5 +1,5 @@
 /** A line chart over the requests of a session, as HTML that stretches to any width: lines in SVG, all text beside it. */
-import { count } from "../text/text.js";
+import { count } from "../text/text.ts";
 
 /** One line of a chart and the marks that belong to it. */
 export interface Series {

@@ -1,16 +1,16 @@
 /** The command line program: reads, replays, prints. Exit code 0, or 2 where something that was given cannot be used. */
 import { closeSync, existsSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
-import { reasonOf } from "../text/text.js";
-import { visible, visibleJson } from "../text/visible.js";
-import { adviceVariant, describeAdvice } from "./advice.js";
-import { parseReplayArguments, type ReplayCommand, USAGE } from "./arguments.js";
-import { reportsOf } from "./figures.js";
-import { renderPage } from "./html.js";
-import { type OnProgress, type Replay, replaySession, type Variant } from "./replay.js";
-import { type NamedReport, renderReport, renderSummary } from "./report.js";
-import { ReplayInputError, readSessionFile } from "./session-file.js";
-import { sumOf } from "./totals.js";
+import { reasonOf } from "../text/text.ts";
+import { visible, visibleJson } from "../text/visible.ts";
+import { adviceVariant, describeAdvice } from "./advice.ts";
+import { parseReplayArguments, type ReplayCommand, USAGE } from "./arguments.ts";
+import { reportsOf } from "./figures.ts";
+import { renderPage } from "./html.ts";
+import { type OnProgress, type Replay, replaySession, type Variant } from "./replay.ts";
+import { type NamedReport, renderReport, renderSummary } from "./report.ts";
+import { ReplayInputError, readSessionFile } from "./session-file.ts";
+import { sumOf } from "./totals.ts";
 
 /** Where the program writes. */
 export interface Terminal {

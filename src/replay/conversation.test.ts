@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.js";
+import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.ts";
 
 const TIME = "2026-01-01T00:00:00.000Z";
 

@@ -1,9 +1,9 @@
 /** The messages that a branch puts into a request, and the host's own compaction of them. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { messageOf } from "../session/branch.js";
-import { IMAGE_CHARS, isAssistant, isToolResult, textOf } from "../transcript/messages.js";
-import { CHARS_PER_TOKEN, estimateTextTokens } from "../transcript/tokens.js";
+import { messageOf } from "../session/branch.ts";
+import { IMAGE_CHARS, isAssistant, isToolResult, textOf } from "../transcript/messages.ts";
+import { CHARS_PER_TOKEN, estimateTextTokens } from "../transcript/tokens.ts";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 

@@ -2,11 +2,11 @@
 import { createHash } from "node:crypto";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor, type TokenCounts } from "../cost/prices.js";
-import { blocksOf, isAssistant, isDropped, isToolResult } from "../transcript/messages.js";
-import { contentTokens, estimateMessageTokens } from "../transcript/tokens.js";
-import { PrefixCache, type PromptPart } from "./prefix-cache.js";
-import { modelOf } from "./recording.js";
+import { type CachePolicy, costOf, type ModelCost, type Rates, ratesFor, type TokenCounts } from "../cost/prices.ts";
+import { blocksOf, isAssistant, isDropped, isToolResult } from "../transcript/messages.ts";
+import { contentTokens, estimateMessageTokens } from "../transcript/tokens.ts";
+import { PrefixCache, type PromptPart } from "./prefix-cache.ts";
+import { modelOf } from "./recording.ts";
 
 /** How estimates become the provider's tokens. */
 export interface Scale {

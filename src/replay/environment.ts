@@ -1,10 +1,10 @@
 /** A recorded session as the environment of a session engine. */
 import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import type { CachePolicy, Rates } from "../cost/prices.js";
-import { type Environment, type ModelSummarizer, type Moment, SYSTEM_CLOCK } from "../engine/environment.js";
-import type { MemorySession } from "../session/memory-session.js";
-import type { ContextPruneConfig } from "../types.js";
-import type { StandIn } from "./stand-in.js";
+import type { CachePolicy, Rates } from "../cost/prices.ts";
+import { type Environment, type ModelSummarizer, type Moment, SYSTEM_CLOCK } from "../engine/environment.ts";
+import type { MemorySession } from "../session/memory-session.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import type { StandIn } from "./stand-in.ts";
 
 /** What a replay knows of the provider. */
 export interface ReplayProvider {

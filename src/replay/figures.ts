@@ -1,10 +1,10 @@
 /** The figures of a replay as data: what `--json` prints, and what every other form shows. */
-import { DEFAULT_PROFILE } from "../cost/prices.js";
-import type { ContextPruneConfig } from "../types.js";
-import type { Calibration } from "./calibration.js";
-import type { CostMeter, SideCall } from "./costs.js";
-import { type Assumptions, type Replay, summarizerPriceOf, type VariantRun } from "./replay.js";
-import { totalUses, type UseTotals } from "./use-counter.js";
+import { DEFAULT_PROFILE } from "../cost/prices.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import type { Calibration } from "./calibration.ts";
+import type { CostMeter, SideCall } from "./costs.ts";
+import { type Assumptions, type Replay, summarizerPriceOf, type VariantRun } from "./replay.ts";
+import { totalUses, type UseTotals } from "./use-counter.ts";
 
 /** What one way to run a session cost. Tokens are prompt tokens; costs are in `settings.replay.currency`. */
 export interface VariantFigures {

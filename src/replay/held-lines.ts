@@ -1,7 +1,7 @@
 /** Which of the quoted lines the messages of a request hold. From one request to the next only what changed is looked at. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { isAssistant, isDropped } from "../transcript/messages.js";
-import { MIN_REPLACED_CHARS, textsIn } from "./quotes.js";
+import { isAssistant, isDropped } from "../transcript/messages.ts";
+import { MIN_REPLACED_CHARS, textsIn } from "./quotes.ts";
 
 /** A text is searched for all lines at once, by the hash of their first characters. */
 const HEAD = MIN_REPLACED_CHARS;

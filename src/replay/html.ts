@@ -1,11 +1,11 @@
 /** A replay as one self-contained page: its figures, and how context and cost went. */
 import { readFileSync } from "node:fs";
-import { isRecord } from "../text/json.js";
-import { grouped } from "../text/text.js";
-import { escapeHtml, renderChart, renderLanes, type Series } from "./chart.js";
-import type { CostMeter } from "./costs.js";
-import type { ReplayReport } from "./figures.js";
-import type { Replay, VariantRun } from "./replay.js";
+import { isRecord } from "../text/json.ts";
+import { grouped } from "../text/text.ts";
+import { escapeHtml, renderChart, renderLanes, type Series } from "./chart.ts";
+import type { CostMeter } from "./costs.ts";
+import type { ReplayReport } from "./figures.ts";
+import type { Replay, VariantRun } from "./replay.ts";
 import {
   describeBill,
   describeCalibration,
@@ -13,7 +13,7 @@ import {
   describePrices,
   describeVariant,
   type NamedReport,
-} from "./report.js";
+} from "./report.ts";
 
 /** Digits behind the point of a cost. */
 const COST_DIGITS = 4;

@@ -8,17 +8,17 @@ import { setImmediate } from "node:timers/promises";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { capImages, imageLimits } from "../render/images.js";
-import { MemorySession } from "../session/memory-session.js";
-import { SessionEngine } from "../session-engine.js";
-import { isAssistant, isToolResult } from "../transcript/messages.js";
-import { estimateTextTokens } from "../transcript/tokens.js";
-import type { ContextPruneConfig } from "../types.js";
-import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.js";
-import type { CostMeter } from "./costs.js";
-import { ReplaySession } from "./environment.js";
-import { isRequest, modelOf, type Recording } from "./recording.js";
-import type { StandIn } from "./stand-in.js";
+import { capImages, imageLimits } from "../render/images.ts";
+import { MemorySession } from "../session/memory-session.ts";
+import { SessionEngine } from "../session-engine.ts";
+import { isAssistant, isToolResult } from "../transcript/messages.ts";
+import { estimateTextTokens } from "../transcript/tokens.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { compactionInputTokens, conversationOf, firstKeptEntry, isCompactionDue } from "./conversation.ts";
+import type { CostMeter } from "./costs.ts";
+import { ReplaySession } from "./environment.ts";
+import { isRequest, modelOf, type Recording } from "./recording.ts";
+import type { StandIn } from "./stand-in.ts";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import type { CachePolicy } from "../cost/prices.js";
-import { PrefixCache, type PromptPart } from "./prefix-cache.js";
+import type { CachePolicy } from "../cost/prices.ts";
+import { PrefixCache, type PromptPart } from "./prefix-cache.ts";
 
 const POLICY: CachePolicy = { lifetimeMs: 300_000, minTokens: 1_000 };
 

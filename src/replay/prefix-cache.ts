@@ -1,5 +1,5 @@
 /** A provider's prompt cache: what of a prompt is found in it, by exact common beginning, and for how long. */
-import type { CachePolicy } from "../cost/prices.js";
+import type { CachePolicy } from "../cost/prices.ts";
 
 /** A part of a prompt that is the same or not as a whole: the system prompt, a message. */
 export interface PromptPart {

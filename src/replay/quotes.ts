@@ -1,5 +1,5 @@
 /** What a tool call's arguments quote: the text that an edit is to replace, and everything else. */
-import { isRecord } from "../text/json.js";
+import { isRecord } from "../text/json.ts";
 
 /** Shortest line that counts as a quotation: in text that is to be replaced, and anywhere else. */
 export const MIN_REPLACED_CHARS = 12;

@@ -1,11 +1,11 @@
 /** What a replay needs to know of a recorded session: its branch, and what its requests are said to have used. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { DEFAULT_PROFILE, type Rates, scaleRates } from "../cost/prices.js";
-import { isAssistant, isDropped } from "../transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../types.js";
-import { COMPACTION_DEFAULTS } from "./conversation.js";
-import type { RecordedSession } from "./session-file.js";
+import { DEFAULT_PROFILE, type Rates, scaleRates } from "../cost/prices.ts";
+import { isAssistant, isDropped } from "../transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER, CUSTOM_TYPE_SUMMARY } from "../types.ts";
+import { COMPACTION_DEFAULTS } from "./conversation.ts";
+import type { RecordedSession } from "./session-file.ts";
 
 const OWN_PREFIX = "context-prune-";
 /** Windows that models have, in tokens; the first that the session fits into is taken for its own. */

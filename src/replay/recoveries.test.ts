@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { DEFAULT_PROFILE } from "../cost/prices.js";
-import { CostMeter } from "./costs.js";
-import { RecoveryCharge } from "./recoveries.js";
-import type { CountedUse, RequestUses } from "./use-counter.js";
-import type { Origin } from "./uses.js";
+import { DEFAULT_PROFILE } from "../cost/prices.ts";
+import { CostMeter } from "./costs.ts";
+import { RecoveryCharge } from "./recoveries.ts";
+import type { CountedUse, RequestUses } from "./use-counter.ts";
+import type { Origin } from "./uses.ts";
 
 const READ = 0.1 / 1e6;
 const WRITE = 1.25 / 1e6;

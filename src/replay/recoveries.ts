@@ -1,7 +1,7 @@
 /** What it costs that a request lacks what its reply uses: the model asks for it, reads the prompt once more, and carries it. */
-import type { CostMeter } from "./costs.js";
-import type { RequestUses } from "./use-counter.js";
-import type { Origin } from "./uses.js";
+import type { CostMeter } from "./costs.ts";
+import type { RequestUses } from "./use-counter.ts";
+import type { Origin } from "./uses.ts";
 
 /** Tokens of a reply that asks for an output. */
 const ASKING_TOKENS = 100;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { workload } from "../../bench/workloads.js";
-import { PRICE_PROFILES } from "../cost/prices.js";
-import { reportsOf } from "./figures.js";
-import { type Assumptions, replaySession } from "./replay.js";
-import { configWith, parseAssignments } from "./settings.js";
+import { workload } from "../../bench/workloads.ts";
+import { PRICE_PROFILES } from "../cost/prices.ts";
+import { reportsOf } from "./figures.ts";
+import { type Assumptions, replaySession } from "./replay.ts";
+import { configWith, parseAssignments } from "./settings.ts";
 
 const TOKENS_1000 = "word ".repeat(740);
 

@@ -1,18 +1,18 @@
 /** Replays one session: as it was, and under each of several settings. */
 
-import { DIGEST_SHARE } from "../cost/forecast.js";
-import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../cost/prices.js";
-import { isAssistant } from "../transcript/messages.js";
-import type { ContextPruneConfig } from "../types.js";
-import { type Calibration, type CalibrationPoint, calibrationOf, fitScale, fitScales } from "./calibration.js";
-import { CostMeter, type Scale } from "./costs.js";
-import { type Condensing, type PlayOptions, play } from "./player.js";
-import { modelOf, type Recording, recordedPromptTokens, recordingOf } from "./recording.js";
-import { RecoveryCharge } from "./recoveries.js";
-import type { RecordedSession } from "./session-file.js";
-import { digestStandIn, ratioStandIn } from "./stand-in.js";
-import { type RequestUses, recordedUses, UseCounter } from "./use-counter.js";
-import type { Use } from "./uses.js";
+import { DIGEST_SHARE } from "../cost/forecast.ts";
+import { type CachePolicy, DEFAULT_PROFILE, type ModelCost, type PriceProfile, scaleRates } from "../cost/prices.ts";
+import { isAssistant } from "../transcript/messages.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { type Calibration, type CalibrationPoint, calibrationOf, fitScale, fitScales } from "./calibration.ts";
+import { CostMeter, type Scale } from "./costs.ts";
+import { type Condensing, type PlayOptions, play } from "./player.ts";
+import { modelOf, type Recording, recordedPromptTokens, recordingOf } from "./recording.ts";
+import { RecoveryCharge } from "./recoveries.ts";
+import type { RecordedSession } from "./session-file.ts";
+import { digestStandIn, ratioStandIn } from "./stand-in.ts";
+import { type RequestUses, recordedUses, UseCounter } from "./use-counter.ts";
+import type { Use } from "./uses.ts";
 
 /** Tokens of the recovery tool's description, which every prompt of a session with the extension carries. */
 export const RECOVERY_TOOL_TOKENS = 350;

@@ -1,10 +1,10 @@
 /** A replay as a table for a terminal. */
-import { changedSettings } from "../config.js";
-import { dollars } from "../money/sentences.js";
-import { count, grouped } from "../text/text.js";
-import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.js";
-import { layOut, wrapped } from "./layout.js";
-import type { UseShare } from "./use-counter.js";
+import { changedSettings } from "../config.ts";
+import { dollars } from "../money/sentences.ts";
+import { count, grouped } from "../text/text.ts";
+import type { ReplayReport, ReportSettings, VariantFigures } from "./figures.ts";
+import { layOut, wrapped } from "./layout.ts";
+import type { UseShare } from "./use-counter.ts";
 
 /** A report with the name of its variant. */
 export interface NamedReport {

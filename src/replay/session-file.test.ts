@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseSession, ReplayInputError, readSessionFile } from "./session-file.js";
+import { parseSession, ReplayInputError, readSessionFile } from "./session-file.ts";
 
 const HEADER = { type: "session", version: 3, id: "s1", timestamp: "2026-01-01T00:00:00.000Z", cwd: "/repo" };
 const V1_HEADER = { type: "session", id: "s1", timestamp: "2026-01-01T00:00:00.000Z", cwd: "/repo" };

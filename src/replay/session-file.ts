@@ -1,8 +1,8 @@
 /** Reads a session file without a host: every version of the format, from the linear one without ids on. */
 import { readFileSync } from "node:fs";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isRecord } from "../text/json.js";
-import { reasonOf } from "../text/text.js";
+import { isRecord } from "../text/json.ts";
+import { reasonOf } from "../text/text.ts";
 
 /** Something that the user gave cannot be replayed. The message is a sentence for the user. */
 export class ReplayInputError extends Error {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { DEFAULT_CONFIG } from "../config.js";
-import { configWith, parseAssignment, parseAssignments } from "./settings.js";
+import { DEFAULT_CONFIG } from "../config.ts";
+import { configWith, parseAssignment, parseAssignments } from "./settings.ts";
 
 describe("settings of a variant", () => {
   test("are the shipped ones with what was given laid over", () => {

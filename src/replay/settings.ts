@@ -1,7 +1,7 @@
 /** The settings that a variant of a replay runs under. */
-import { SETTINGS_TABLE, type SettingValue } from "../config.js";
-import type { ContextPruneConfig } from "../types.js";
-import { ReplayInputError } from "./session-file.js";
+import { SETTINGS_TABLE, type SettingValue } from "../config.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { ReplayInputError } from "./session-file.ts";
 
 /** A setting as it was given: `key=value`. */
 export interface Assignment {

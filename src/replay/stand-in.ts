@@ -1,11 +1,11 @@
 /** What stands in for a model that summarises: texts of a given length, at a given price. Or the product's own digest. */
 
-import type { FuseRangeSummary } from "../flush/chains.js";
-import type { Summarize } from "../flush.js";
-import { digestSummary } from "../summarizer.js";
-import { buildRangeRequest, buildSummaryRequest, type SummaryRequest } from "../summary/prompt.js";
-import { flatten, sliceText } from "../text/text.js";
-import { estimateTextTokens } from "../transcript/tokens.js";
+import type { FuseRangeSummary } from "../flush/chains.ts";
+import type { Summarize } from "../flush.ts";
+import { digestSummary } from "../summarizer.ts";
+import { buildRangeRequest, buildSummaryRequest, type SummaryRequest } from "../summary/prompt.ts";
+import { flatten, sliceText } from "../text/text.ts";
+import { estimateTextTokens } from "../transcript/tokens.ts";
 
 /** Tokens that a request of the summariser may have. */
 const MAX_INPUT_TOKENS = 180_000;

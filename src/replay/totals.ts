@@ -1,6 +1,6 @@
 /** The figures of several sessions together. */
-import { type ReplayReport, ratiosOf, rounded, type VariantFigures } from "./figures.js";
-import { sumUses } from "./use-counter.js";
+import { type ReplayReport, ratiosOf, rounded, type VariantFigures } from "./figures.ts";
+import { sumUses } from "./use-counter.ts";
 
 /** The figures of several sessions as those of one; the settings are those of the first. */
 export function sumOf(reports: readonly ReplayReport[]): ReplayReport {

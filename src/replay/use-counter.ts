@@ -1,8 +1,8 @@
 /** Counts, request by request, what a session used of earlier output and arguments, and what of it was gone by then. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { HeldLines } from "./held-lines.js";
-import { type ReplyUses, type Use, UseFinder } from "./uses.js";
+import { HeldLines } from "./held-lines.ts";
+import { type ReplyUses, type Use, UseFinder } from "./uses.ts";
 
 /** What the replies of a recording use, whatever is condensed. */
 export interface RecordedUses {

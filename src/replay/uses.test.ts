@@ -3,9 +3,9 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolCall } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
-import { HeldLines } from "./held-lines.js";
-import { recordedUses, totalUses, UseCounter } from "./use-counter.js";
-import { UseFinder } from "./uses.js";
+import { HeldLines } from "./held-lines.ts";
+import { recordedUses, totalUses, UseCounter } from "./use-counter.ts";
+import { UseFinder } from "./uses.ts";
 
 let clock = 0;
 

@@ -10,10 +10,10 @@ import {
   occurrenceKey,
   textOf,
   toolCallsOf,
-} from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { estimateTextTokens } from "../transcript/tokens.js";
-import { type ArgumentText, fileOf, linesOf, quotesOf, shownLines, textsIn } from "./quotes.js";
+} from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { estimateTextTokens } from "../transcript/tokens.ts";
+import { type ArgumentText, fileOf, linesOf, quotesOf, shownLines, textsIn } from "./quotes.ts";
 
 /** An output, or the arguments of a call, that later calls may quote. */
 export interface Origin {

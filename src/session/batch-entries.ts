@@ -6,7 +6,7 @@ import type {
   SummaryEntryData,
   SummaryUsage,
   ToolCallRecord,
-} from "../types.js";
+} from "../types.ts";
 
 /** A call of a batch that is about to be indexed. */
 export interface BatchMember {

@@ -1,5 +1,5 @@
 /** The summaries on a branch by call. */
-import type { SummaryEntryData } from "../types.js";
+import type { SummaryEntryData } from "../types.ts";
 
 /** The summary that stands for a call. */
 export interface CallSummary {

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { blobDirFor, blobPathFor, writeSpill } from "../spill.js";
-import { blobFolderNames, orphanedBlobFolders, removeBlobFolder } from "./blob-folders.js";
+import { blobDirFor, blobPathFor, writeSpill } from "../spill.ts";
+import { blobFolderNames, orphanedBlobFolders, removeBlobFolder } from "./blob-folders.ts";
 
 let sessionDir: string;
 

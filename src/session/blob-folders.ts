@@ -1,7 +1,7 @@
 /** Which blob folders a session may read, and which no session needs any more. */
 import * as fs from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { BLOB_FOLDER, blobDirFor } from "../spill.js";
+import { BLOB_FOLDER, blobDirFor } from "../spill.ts";
 
 const BLOB_OR_TEMPORARY = /^[A-Za-z0-9_-]+\.txt(?:\.[0-9a-f]+\.tmp)?$/;
 

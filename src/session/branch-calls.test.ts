@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { BranchCalls } from "./branch-calls.js";
-import { callOfRecord, type IndexedCall } from "./index-calls.js";
+import { BranchCalls } from "./branch-calls.ts";
+import { callOfRecord, type IndexedCall } from "./index-calls.ts";
 
 function call(id: string, shortId: string): IndexedCall {
   const base = { toolName: "read", args: {}, resultText: "text", isError: false, turnIndex: 0, timestamp: 1 };

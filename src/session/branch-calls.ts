@@ -1,5 +1,5 @@
 /** The calls that are condensed on one branch, most of which the file holds by their keys already. */
-import type { IndexedCall } from "./index-calls.js";
+import type { IndexedCall } from "./index-calls.ts";
 
 /** Calls by occurrence key, in the order in which they were added; a second list of keys would be as large as the first. */
 export class BranchCalls {

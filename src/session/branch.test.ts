@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import fc from "fast-check";
-import { BranchView, type EntrySource, messagesInContext } from "./branch.js";
+import { BranchView, type EntrySource, messagesInContext } from "./branch.ts";
 
 const TIMESTAMP = "2026-01-01T00:00:00.000Z";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { CUSTOM_TYPE_DIAGNOSTIC } from "../types.js";
-import { Diagnostics } from "./diagnostics.js";
-import { readOwnEntries } from "./entries.js";
+import { CUSTOM_TYPE_DIAGNOSTIC } from "../types.ts";
+import { Diagnostics } from "./diagnostics.ts";
+import { readOwnEntries } from "./entries.ts";
 
 function entryOf(data: unknown): SessionEntry {
   return { type: "custom", id: "e1", parentId: null, timestamp: "", customType: CUSTOM_TYPE_DIAGNOSTIC, data };

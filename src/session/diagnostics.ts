@@ -1,6 +1,6 @@
 /** Troubles that are told once: in a notice while the session runs, and in its file for whoever looks later. */
-import { CUSTOM_TYPE_DIAGNOSTIC, type DiagnosticEntryData } from "../types.js";
-import type { OwnEntry } from "./entries.js";
+import { CUSTOM_TYPE_DIAGNOSTIC, type DiagnosticEntryData } from "../types.ts";
+import type { OwnEntry } from "./entries.ts";
 
 /** Remembers what has been told. */
 export class Diagnostics {

@@ -8,8 +8,8 @@ import {
   CUSTOM_TYPE_INDEX,
   CUSTOM_TYPE_STATS,
   CUSTOM_TYPE_SUMMARY,
-} from "../types.js";
-import { type OwnEntry, readOwnEntry } from "./entries.js";
+} from "../types.ts";
+import { type OwnEntry, readOwnEntry } from "./entries.ts";
 
 const BASE = { id: "e1", parentId: null, timestamp: "2026-01-01T00:00:00.500Z" };
 

@@ -5,7 +5,7 @@
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { isRecord } from "../text/json.js";
+import { isRecord } from "../text/json.ts";
 import {
   type ChainCompressionEntry,
   type ChoiceEntryData,
@@ -26,9 +26,9 @@ import {
   type SummaryEntryData,
   type SummaryToolCallRef,
   type ToolCallRecord,
-} from "../types.js";
-import type { EntryCalls } from "./index-calls.js";
-import { isHeld } from "./lean-records.js";
+} from "../types.ts";
+import type { EntryCalls } from "./index-calls.ts";
+import { isHeld } from "./lean-records.ts";
 
 /** Any object: checking its keys one by one would only say again that they are strings. */
 const Arguments = Type.Unsafe<Record<string, unknown>>(Type.Object({}));

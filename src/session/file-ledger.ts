@@ -3,19 +3,19 @@
  * the model has once read must answer on every branch.
  */
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { occurrenceKey } from "../transcript/messages.js";
+import { occurrenceKey } from "../transcript/messages.ts";
 import {
   type ChainCompressionEntry,
   CUSTOM_TYPE_INDEX,
   type DedupAliasEntryData,
   REFUSED_ENTRY,
   type SummaryToolCallRef,
-} from "../types.js";
-import type { IndexEntry, OwnEntry } from "./entries.js";
-import { callsOf, type FindMessage, type IndexedCall, type NamedOccurrence } from "./index-calls.js";
-import { findHeld } from "./lean-records.js";
-import type { CallLookup, DuplicateCall } from "./ledger.js";
-import { RefBook } from "./ref-book.js";
+} from "../types.ts";
+import type { IndexEntry, OwnEntry } from "./entries.ts";
+import { callsOf, type FindMessage, type IndexedCall, type NamedOccurrence } from "./index-calls.ts";
+import { findHeld } from "./lean-records.ts";
+import type { CallLookup, DuplicateCall } from "./ledger.ts";
+import { RefBook } from "./ref-book.ts";
 
 /** The fold of one file. */
 export class FileLedger implements CallLookup {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import type { IndexEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.js";
-import { callsOf } from "./index-calls.js";
+import type { IndexEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.ts";
+import { callsOf } from "./index-calls.ts";
 
 function record(toolCallId: string, resultTimestamp?: number): ToolCallRecord {
   const base = { toolName: "read", args: {}, resultText: "text", isError: false, turnIndex: 0, timestamp: 1 };

@@ -1,8 +1,8 @@
 /** The calls of an index entry by their occurrence keys. */
-import { shortHash } from "../capture/duplicates.js";
-import { occurrenceKey } from "../transcript/messages.js";
-import type { HeldRecord, IndexEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.js";
-import { type Awaiting, type HeldResult, isHeld, isSpilled, wholeRecord } from "./lean-records.js";
+import { shortHash } from "../capture/duplicates.ts";
+import { occurrenceKey } from "../transcript/messages.ts";
+import type { HeldRecord, IndexEntryData, SummaryToolCallRef, ToolCallRecord } from "../types.ts";
+import { type Awaiting, type HeldResult, isHeld, isSpilled, wholeRecord } from "./lean-records.ts";
 
 /** A condensed call: its record and the ref that it answers to. */
 export interface IndexedCall extends Awaiting {

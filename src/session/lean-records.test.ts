@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { callOfRecord, callsOf } from "./index-calls.js";
-import { findHeld, isGone } from "./lean-records.js";
-import { hashOfResult } from "./originals.js";
+import { callOfRecord, callsOf } from "./index-calls.ts";
+import { findHeld, isGone } from "./lean-records.ts";
+import { hashOfResult } from "./originals.ts";
 
 const ZERO = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 const SOURCE = { api: "a", provider: "p", model: "m", usage: { ...ZERO, totalTokens: 0, cost: { ...ZERO, total: 0 } } };

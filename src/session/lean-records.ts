@@ -1,7 +1,7 @@
 /** Records of results that the session's own messages hold: they are read there, and never copied. */
 import type { ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { changeSize } from "../digest/edits.js";
+import { changeSize } from "../digest/edits.ts";
 import {
   countImages,
   extractToolResultText,
@@ -10,10 +10,10 @@ import {
   occurrenceKey,
   ResultIds,
   timeOf,
-} from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import type { HeldRecord, SummaryToolCallRef, ToolCallRecord } from "../types.js";
-import { hashOfResult } from "./originals.js";
+} from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import type { HeldRecord, SummaryToolCallRef, ToolCallRecord } from "../types.ts";
+import { hashOfResult } from "./originals.ts";
 
 /** A result with its call, as the session holds them. */
 export interface HeldResult {

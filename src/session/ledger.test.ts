@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import type { ChainCompressionEntry, FrontierEntryData, SummaryEntryData, ToolCallRecord } from "../types.js";
-import type { OwnEntry } from "./entries.js";
-import { callOfRecord, type IndexedCall } from "./index-calls.js";
-import { BranchLedger } from "./ledger.js";
+import type { ChainCompressionEntry, FrontierEntryData, SummaryEntryData, ToolCallRecord } from "../types.ts";
+import type { OwnEntry } from "./entries.ts";
+import { callOfRecord, type IndexedCall } from "./index-calls.ts";
+import { BranchLedger } from "./ledger.ts";
 
 function record(toolCallId: string, change: Partial<ToolCallRecord> = {}): ToolCallRecord {
   const base = { toolCallId, toolName: "read", args: {}, resultText: "text", isError: false, turnIndex: 0 };

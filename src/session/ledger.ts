@@ -2,7 +2,7 @@
  * What the own entries on one branch amount to, in their order. A flush appends several entries and its frontier last;
  * only what a frontier has confirmed takes effect, so that a flush that was cut short changes no render.
  */
-import { occurrenceKey } from "../transcript/messages.js";
+import { occurrenceKey } from "../transcript/messages.ts";
 import type {
   ChainCompressionEntry,
   ChoiceEntryData,
@@ -12,13 +12,13 @@ import type {
   ResultChoice,
   SummaryEntryData,
   SummaryToolCallRef,
-} from "../types.js";
-import { type CallSummary, summaryReader } from "./batch-summaries.js";
-import { BranchCalls } from "./branch-calls.js";
-import type { IndexEntry, OwnEntry } from "./entries.js";
-import { callsOf, type IndexedCall } from "./index-calls.js";
-import { isSpilled } from "./lean-records.js";
-import { splitLegacySummary } from "./legacy.js";
+} from "../types.ts";
+import { type CallSummary, summaryReader } from "./batch-summaries.ts";
+import { BranchCalls } from "./branch-calls.ts";
+import type { IndexEntry, OwnEntry } from "./entries.ts";
+import { callsOf, type IndexedCall } from "./index-calls.ts";
+import { isSpilled } from "./lean-records.ts";
+import { splitLegacySummary } from "./legacy.ts";
 
 /** A result that repeats an indexed one. */
 export interface DuplicateCall {

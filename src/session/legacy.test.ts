@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { splitLegacySummary } from "./legacy.js";
+import { splitLegacySummary } from "./legacy.ts";
 
 const REFS = [
   { shortId: "t1", toolCallId: "c1" },

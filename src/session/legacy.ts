@@ -1,5 +1,5 @@
 /** Summaries as earlier releases wrote them: one message of the conversation for each batch. */
-import type { SummaryToolCallRef } from "../types.js";
+import type { SummaryToolCallRef } from "../types.ts";
 
 /**
  * Splits such a message by call. It holds one list item a call, headed by its ref, and a footer behind a rule that names

@@ -1,7 +1,7 @@
 /** The entries of a session in memory: what the host's session manager is to the product, without a host or a file. */
 import { join } from "node:path";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { SessionReader } from "./branch.js";
+import type { SessionReader } from "./branch.ts";
 
 export interface MemorySessionOptions {
   /** Folder that the session works in. */

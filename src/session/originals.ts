@@ -1,10 +1,10 @@
 /** The session's own messages: where everything that was condensed still stands. */
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { contentHash, shortHash } from "../capture/duplicates.js";
-import { isAssistant, occurrenceKey, resultKeysIn, resultOf } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import type { ToolCallRecord } from "../types.js";
+import { contentHash, shortHash } from "../capture/duplicates.ts";
+import { isAssistant, occurrenceKey, resultKeysIn, resultOf } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import type { ToolCallRecord } from "../types.ts";
 
 /** A result as the session holds it, with the arguments of its call. */
 export interface OriginalResult {

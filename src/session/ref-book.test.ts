@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { RefBook } from "./ref-book.js";
+import { RefBook } from "./ref-book.ts";
 
 function bookOf(...names: [string, string][]): RefBook {
   const book = new RefBook("t");

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { CUSTOM_TYPE_STATS, type StatsEntryData } from "../types.js";
-import { readOwnEntries } from "./entries.js";
-import { SummarizerStats } from "./stats.js";
+import { CUSTOM_TYPE_STATS, type StatsEntryData } from "../types.ts";
+import { readOwnEntries } from "./entries.ts";
+import { SummarizerStats } from "./stats.ts";
 
 const USAGE = { inputTokens: 100, outputTokens: 10, cost: 0.25 };
 

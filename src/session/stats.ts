@@ -1,6 +1,6 @@
 /** What the summariser has used in this session, all told. */
-import { CUSTOM_TYPE_STATS, type StatsEntryData, type SummaryUsage } from "../types.js";
-import type { OwnEntry } from "./entries.js";
+import { CUSTOM_TYPE_STATS, type StatsEntryData, type SummaryUsage } from "../types.ts";
+import type { OwnEntry } from "./entries.ts";
 
 /** Running totals; each stats entry holds the totals at its time, so the last one is all that a restart needs. */
 export class SummarizerStats {

@@ -1,6 +1,6 @@
 /** What a row of a settings table says, and which rows a config type asks for. */
 import { type TSchema, Type } from "typebox";
-import { grouped } from "../text/text.js";
+import { grouped } from "../text/text.ts";
 
 /** Any value that a setting can have. `null` means off. */
 export type SettingValue = boolean | number | string | readonly string[] | null;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Check } from "typebox/value";
-import { DEFAULT_CONFIG, SETTINGS } from "../config.js";
-import { settingsSchema } from "./schema.js";
+import { DEFAULT_CONFIG, SETTINGS } from "../config.ts";
+import { settingsSchema } from "./schema.ts";
 
 const schema = settingsSchema();
 const takes = (contextPrune: unknown) => Check(schema, { theme: "dark", contextPrune });

@@ -1,6 +1,6 @@
 /** The settings as a JSON schema of pi's `settings.json`, so that editors complete and check them. */
-import { SETTINGS, SETTINGS_ROOT } from "../config.js";
-import type { Setting } from "./rows.js";
+import { SETTINGS, SETTINGS_ROOT } from "../config.ts";
+import type { Setting } from "./rows.ts";
 
 type Schema = Record<string, unknown>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { choice, fraction, integer, list, onOff, optionalInteger, type SettingValue } from "./rows.js";
-import { defineSettings } from "./table.js";
+import { choice, fraction, integer, list, onOff, optionalInteger, type SettingValue } from "./rows.ts";
+import { defineSettings } from "./table.ts";
 
 interface SampleConfig {
   enabled: boolean;

@@ -1,8 +1,8 @@
 /** A table of settings made of rows: laying files over its defaults, and every way to read or show one of its values. */
-import { isRecord } from "../text/json.js";
-import { nearest } from "../text/nearest.js";
-import type { Setting, SettingRow, SettingRows, SettingValue } from "./rows.js";
-import { checkValue, formatValue, readText, shown, shownKey } from "./values.js";
+import { isRecord } from "../text/json.ts";
+import { nearest } from "../text/nearest.ts";
+import type { Setting, SettingRow, SettingRows, SettingValue } from "./rows.ts";
+import { checkValue, formatValue, readText, shown, shownKey } from "./values.ts";
 
 /** What came of reading a value: the value, or one sentence that names the key, the text and what is allowed. */
 export type SettingResult = { ok: true; value: SettingValue } | { ok: false; error: string };

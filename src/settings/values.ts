@@ -1,7 +1,7 @@
 /** Single values of settings: judging untrusted ones, reading what a person typed, and telling both in messages. */
 import { Check } from "typebox/value";
-import { cut } from "../text/text.js";
-import type { Setting, SettingValue } from "./rows.js";
+import { cut } from "../text/text.ts";
+import type { Setting, SettingValue } from "./rows.ts";
 
 /** Characters of a bad value that a warning shows. */
 const MAX_SHOWN_CHARS = 80;

@@ -1,12 +1,12 @@
 /** Replies and outputs that are made to keep a pattern busy: twice the text must not take four times the work. */
 import { describe, expect, test } from "bun:test";
-import { cleanSummary, escapeTags } from "../text/clean.js";
-import type { CapturedToolCall } from "../types.js";
-import { buildRangeRequest, buildSummaryRequest } from "./prompt.js";
-import { faultOf, replyText, saysSomething } from "./reply.js";
-import { splitSummary } from "./split.js";
-import { troubleOf } from "./trouble.js";
-import { unsupportedClaims } from "./unsupported-claims.js";
+import { cleanSummary, escapeTags } from "../text/clean.ts";
+import type { CapturedToolCall } from "../types.ts";
+import { buildRangeRequest, buildSummaryRequest } from "./prompt.ts";
+import { faultOf, replyText, saysSomething } from "./reply.ts";
+import { splitSummary } from "./split.ts";
+import { troubleOf } from "./trouble.ts";
+import { unsupportedClaims } from "./unsupported-claims.ts";
 
 const call = (resultText: string): CapturedToolCall => ({
   ...{ occurrenceKey: "c1@2", toolCallId: "c1", toolName: "bash", args: { command: "x" }, resultText },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { CapturedBatch, CapturedToolCall } from "../types.js";
+import type { CapturedBatch, CapturedToolCall } from "../types.ts";
 import {
   buildRangeRequest,
   buildSummaryRequest,
@@ -7,7 +7,7 @@ import {
   type SummaryRequest,
   splitBatch,
   withGuide,
-} from "./prompt.js";
+} from "./prompt.ts";
 
 function call(resultText: string, change: Partial<CapturedToolCall> = {}): CapturedToolCall {
   return {

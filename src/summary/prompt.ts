@@ -1,11 +1,11 @@
 /** What the summariser is asked. The wording lives here and nowhere else. */
 
-import { describeOutcome } from "../digest/describe.js";
-import { escapeTags } from "../text/clean.js";
-import { oneLine, shareRoom } from "../text/text.js";
-import { mostTokens } from "../transcript/tokens.js";
-import type { CapturedBatch, CapturedToolCall } from "../types.js";
-import { fitText } from "./window.js";
+import { describeOutcome } from "../digest/describe.ts";
+import { escapeTags } from "../text/clean.ts";
+import { oneLine, shareRoom } from "../text/text.ts";
+import { mostTokens } from "../transcript/tokens.ts";
+import type { CapturedBatch, CapturedToolCall } from "../types.ts";
+import { fitText } from "./window.ts";
 
 const BATCH_PROMPT = `You condense the finished tool calls of a coding agent. Your text replaces their output in the agent's context; the agent can ask for an original when it needs more.
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import type { CapturedBatch } from "../types.js";
-import { buildSummaryRequest } from "./prompt.js";
-import { faultOf, MAX_REPLY_CHARS, replyText, saysSomething } from "./reply.js";
-import type { TroubleKind } from "./trouble.js";
+import type { CapturedBatch } from "../types.ts";
+import { buildSummaryRequest } from "./prompt.ts";
+import { faultOf, MAX_REPLY_CHARS, replyText, saysSomething } from "./reply.ts";
+import type { TroubleKind } from "./trouble.ts";
 
 const call = (toolCallId: string, path: string, resultText: string): CapturedBatch["toolCalls"][number] => ({
   ...{ occurrenceKey: `${toolCallId}@2`, toolCallId, toolName: "read", args: { path }, resultText },

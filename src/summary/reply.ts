@@ -1,8 +1,8 @@
 /** What of a model's reply is a summary, and whether it is one. */
-import { grouped, oneLine } from "../text/text.js";
-import type { SummaryRequest } from "./prompt.js";
-import { SECTION } from "./split.js";
-import type { Trouble } from "./trouble.js";
+import { grouped, oneLine } from "../text/text.ts";
+import type { SummaryRequest } from "./prompt.ts";
+import { SECTION } from "./split.ts";
+import type { Trouble } from "./trouble.ts";
 
 /** Characters that a reply may have. Summaries are shorter by far, and what comes after is checked in full. */
 export const MAX_REPLY_CHARS = 100_000;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { splitSummary } from "./split.js";
+import { splitSummary } from "./split.ts";
 
 describe("splitSummary", () => {
   test.each<[string, string]>([

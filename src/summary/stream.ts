@@ -1,8 +1,8 @@
 /** A model's reply, read from its stream within limits of time and length. */
 import type { AssistantMessage, AssistantMessageEvent, Usage } from "@mariozechner/pi-ai";
-import type { SummaryRequest } from "./prompt.js";
-import { MAX_REPLY_CHARS, TOO_LONG } from "./reply.js";
-import type { TroubleKind } from "./trouble.js";
+import type { SummaryRequest } from "./prompt.ts";
+import { MAX_REPLY_CHARS, TOO_LONG } from "./reply.ts";
+import type { TroubleKind } from "./trouble.ts";
 
 /** The part of a host's event stream that is used. */
 export interface ReplyStream extends AsyncIterable<AssistantMessageEvent> {

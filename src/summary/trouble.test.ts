@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { isPassing, type TroubleKind, troubleOf } from "./trouble.js";
+import { isPassing, type TroubleKind, troubleOf } from "./trouble.ts";
 
 describe("troubleOf", () => {
   test.each<[TroubleKind, string]>([

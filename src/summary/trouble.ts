@@ -1,5 +1,5 @@
 /** What can be wrong with a summariser, told from what a host or provider says. */
-import { oneLine } from "../text/text.js";
+import { oneLine } from "../text/text.ts";
 
 /**
  * `cut`, `empty`, `refused` and `unusable` are faults of a reply, the others of the model or the way to it. What is

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { cpuMs } from "../../test/support/cpu-time.js";
-import type { CapturedToolCall } from "../types.js";
-import { unsupportedClaims } from "./unsupported-claims.js";
+import { cpuMs } from "../../test/support/cpu-time.ts";
+import type { CapturedToolCall } from "../types.ts";
+import { unsupportedClaims } from "./unsupported-claims.ts";
 
 function call(toolName: string, args: Record<string, unknown>, resultText: string): CapturedToolCall {
   return {

@@ -1,7 +1,7 @@
 /** Whether a summary names paths and numbers that stand nowhere in what it was made from. */
 
-import { describeOutcome } from "../digest/describe.js";
-import type { CapturedBatch, CapturedToolCall } from "../types.js";
+import { describeOutcome } from "../digest/describe.ts";
+import type { CapturedBatch, CapturedToolCall } from "../types.ts";
 
 /**
  * Words joined by slashes, which may be a path; in ASCII, so that it ends where other scripts go on. A word or a row of

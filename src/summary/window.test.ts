@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { cpuMs } from "../../test/support/cpu-time.js";
-import { mostTokens } from "../transcript/tokens.js";
-import { fitText } from "./window.js";
+import { cpuMs } from "../../test/support/cpu-time.ts";
+import { mostTokens } from "../transcript/tokens.ts";
+import { fitText } from "./window.ts";
 
 const NOTE = /\n\[… ([\d,]+) characters not shown …\]\n/;
 

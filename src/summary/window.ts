@@ -1,6 +1,6 @@
 /** Fitting text into a model's window: head and tail of what is too long, sized in tokens. */
-import { grouped, sliceText } from "../text/text.js";
-import { mostTokens, mostTokensOfUnit } from "../transcript/tokens.js";
+import { grouped, sliceText } from "../text/text.ts";
+import { mostTokens, mostTokensOfUnit } from "../transcript/tokens.ts";
 
 /** Room for the line that tells how much was left out. */
 const ELISION_TOKENS = 25;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { PROPERTY_RUNS } from "../../test/support/property-runs.js";
-import { cleanSummary, escapeTags } from "./clean.js";
+import { PROPERTY_RUNS } from "../../test/support/property-runs.ts";
+import { cleanSummary, escapeTags } from "./clean.ts";
 
 describe("escapeTags", () => {
   test.each<[string, string]>([

@@ -1,5 +1,5 @@
 /** Texts of models and tools made harmless before they are kept or shown to a model. */
-import { wellFormed, withoutEscapes } from "./text.js";
+import { wellFormed, withoutEscapes } from "./text.ts";
 
 /** Control characters but for tabs and line breaks. */
 const CONTROLS = /(?![\t\n])\p{Cc}/gu;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { cpuMs } from "../../test/support/cpu-time.js";
-import { nearest } from "./nearest.js";
+import { cpuMs } from "../../test/support/cpu-time.ts";
+import { nearest } from "./nearest.ts";
 
 describe("nearest", () => {
   test("finds a misspelled name, whatever its case", () => {

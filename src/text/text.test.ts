@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { cut, cutStart, flatten, numberArg, oneLine, sliceText, stringArg } from "./text.js";
+import { cut, cutStart, flatten, numberArg, oneLine, sliceText, stringArg } from "./text.ts";
 
 /** UTF-8 has no lone surrogates, so that only a well-formed text survives the round trip. */
 function isWellFormed(text: string): boolean {

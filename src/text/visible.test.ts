@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { visible, visibleJson } from "./visible.js";
+import { visible, visibleJson } from "./visible.ts";
 
 const OBEYED = /(?!\n)[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 

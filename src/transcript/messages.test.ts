@@ -13,7 +13,7 @@ import {
   occurrenceKey,
   textOf,
   toolCallsOf,
-} from "./messages.js";
+} from "./messages.ts";
 
 type Content = AssistantMessage["content"];
 type StopReason = AssistantMessage["stopReason"];

@@ -1,7 +1,7 @@
 /** Reading the host's messages: texts, calls, answers, occurrence keys. Nothing here changes a message. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
-import { CUSTOM_TYPE_SUMMARY } from "../types.js";
+import { CUSTOM_TYPE_SUMMARY } from "../types.ts";
 
 /** Characters that one image counts for in every size comparison: pi's own flat estimate (1,200 tokens). */
 export const IMAGE_CHARS = 4800;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { CallPairing } from "./pairing.js";
+import { CallPairing } from "./pairing.ts";
 
 /** An assistant message with these calls; the place in the list tells equal ids apart. */
 function turn(ids: readonly string[], stopReason: AssistantMessage["stopReason"] = "toolUse"): AssistantMessage {

@@ -1,6 +1,6 @@
 /** Which result answers which call. */
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
-import { isDropped, toolCallsOf } from "./messages.js";
+import { isDropped, toolCallsOf } from "./messages.ts";
 
 /**
  * Pairs results with calls as a provider does once the transcript is repaired: a result belongs to the latest assistant

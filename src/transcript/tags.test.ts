@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { cpuMs } from "../../test/support/cpu-time.js";
-import { taggedText } from "./tags.js";
+import { cpuMs } from "../../test/support/cpu-time.ts";
+import { taggedText } from "./tags.ts";
 
 describe("taggedText", () => {
   test("gives what stands between the marks, marks included, in order", () => {

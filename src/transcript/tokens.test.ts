@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { cpuMs } from "../../test/support/cpu-time.js";
-import { estimateMessageTokens, estimateTextTokens, estimateTokens, IMAGE_TOKENS } from "./tokens.js";
+import { cpuMs } from "../../test/support/cpu-time.ts";
+import { estimateMessageTokens, estimateTextTokens, estimateTokens, IMAGE_TOKENS } from "./tokens.ts";
 
 const USAGE = {
   input: 0,

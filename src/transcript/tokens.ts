@@ -5,7 +5,7 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 // Brings the host's own roles (custom, bashExecution, summaries) into `AgentMessage`.
 import type {} from "@mariozechner/pi-coding-agent";
-import { blocksIn, isAssistant, isDropped, isImage, isText } from "./messages.js";
+import { blocksIn, isAssistant, isDropped, isImage, isText } from "./messages.ts";
 
 /** Characters that the hosts take for one token, whatever the text. */
 export const CHARS_PER_TOKEN = 4;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { parseSession } from "../replay/session-file.js";
-import { Answers } from "./answers.js";
-import { changesNothing } from "./calls.js";
-import { RecordedFiles } from "./recorded-files.js";
+import { parseSession } from "../replay/session-file.ts";
+import { Answers } from "./answers.ts";
+import { changesNothing } from "./calls.ts";
+import { RecordedFiles } from "./recorded-files.ts";
 
 const CWD = "/repo";
 

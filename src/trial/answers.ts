@@ -2,13 +2,13 @@
 
 import { posix } from "node:path";
 import picomatch from "picomatch";
-import { matchesOf } from "../recovery/patterns.js";
-import { numberArg, reasonOf, stringArg } from "../text/text.js";
-import { QUERY_TOOL_NAME } from "../types.js";
-import { type Call, commandOf, isShell, pathOf, rangeOf, shortPath } from "./calls.js";
-import type { KnownFile } from "./known-file.js";
-import { callKey, type RecordedFiles } from "./recorded-files.js";
-import { lookupsOf } from "./shell.js";
+import { matchesOf } from "../recovery/patterns.ts";
+import { numberArg, reasonOf, stringArg } from "../text/text.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import { type Call, commandOf, isShell, pathOf, rangeOf, shortPath } from "./calls.ts";
+import type { KnownFile } from "./known-file.ts";
+import { callKey, type RecordedFiles } from "./recorded-files.ts";
+import { lookupsOf } from "./shell.ts";
 
 /** What a call gets. */
 export interface Answer {

@@ -1,9 +1,9 @@
 /** The command line of the trial. */
 import { parseArgs } from "node:util";
-import { ReplayInputError } from "../replay/session-file.js";
-import { type Assignment, configWith, parseAssignments } from "../replay/settings.js";
-import type { ContextPruneConfig } from "../types.js";
-import { CONDENSED } from "./types.js";
+import { ReplayInputError } from "../replay/session-file.ts";
+import { type Assignment, configWith, parseAssignments } from "../replay/settings.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import { CONDENSED } from "./types.ts";
 
 export const USAGE = `Usage: pi-condense trial SESSION.jsonl --model PROVIDER/ID [options]
 

@@ -1,8 +1,8 @@
 /** What a tool call is about: the file it reads or changes, and whether it changes anything at all. */
 import { posix } from "node:path";
-import { isRecord } from "../text/json.js";
-import { numberArg, oneLine, stringArg } from "../text/text.js";
-import { QUERY_TOOL_NAME } from "../types.js";
+import { isRecord } from "../text/json.ts";
+import { numberArg, oneLine, stringArg } from "../text/text.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
 
 /** A call as models make it. */
 export interface Call {

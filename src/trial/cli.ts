@@ -2,19 +2,19 @@
 import { writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { createInterface } from "node:readline/promises";
-import { recordingOf } from "../replay/recording.js";
-import { ReplayInputError, readSessionFile } from "../replay/session-file.js";
-import { grouped } from "../text/text.js";
-import { parseTrialArguments, type TrialCommand } from "./arguments.js";
-import { candidatesOf } from "./contexts.js";
-import { describeEstimate, estimateOf } from "./estimate.js";
-import { pickMoments } from "./moments.js";
-import { renderTrialPage } from "./page.js";
-import { jsonOf, plain, renderReport, type TrialResult } from "./report.js";
-import { scoresOf } from "./scores.js";
-import { defaultStatePath, digestOf, StateFile } from "./state-file.js";
-import { runTrial, type TrialEnd } from "./trial.js";
-import { armsOf, type TrialHost, type TrialModel } from "./types.js";
+import { recordingOf } from "../replay/recording.ts";
+import { ReplayInputError, readSessionFile } from "../replay/session-file.ts";
+import { grouped } from "../text/text.ts";
+import { parseTrialArguments, type TrialCommand } from "./arguments.ts";
+import { candidatesOf } from "./contexts.ts";
+import { describeEstimate, estimateOf } from "./estimate.ts";
+import { pickMoments } from "./moments.ts";
+import { renderTrialPage } from "./page.ts";
+import { jsonOf, plain, renderReport, type TrialResult } from "./report.ts";
+import { scoresOf } from "./scores.ts";
+import { defaultStatePath, digestOf, StateFile } from "./state-file.ts";
+import { runTrial, type TrialEnd } from "./trial.ts";
+import { armsOf, type TrialHost, type TrialModel } from "./types.ts";
 
 /** Where the program reads and writes, and the host that it asks through. */
 export interface TrialTerminal {

@@ -1,23 +1,23 @@
 /** The contexts of a recorded session's requests, raw and condensed, without a model: summaries are digests. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { DIGEST_SHARE } from "../cost/forecast.js";
-import { DEFAULT_PROFILE } from "../cost/prices.js";
-import { SessionState } from "../engine/session-state.js";
-import { createQueryTool } from "../query-tool.js";
-import { conversationOf } from "../replay/conversation.js";
-import { CostMeter } from "../replay/costs.js";
-import { play } from "../replay/player.js";
-import { textsIn } from "../replay/quotes.js";
-import type { Recording } from "../replay/recording.js";
-import { digestStandIn } from "../replay/stand-in.js";
-import { recordedUses, UseCounter } from "../replay/use-counter.js";
-import { MemorySession } from "../session/memory-session.js";
-import { isAnswer, textOf } from "../transcript/messages.js";
-import { estimateTokens } from "../transcript/tokens.js";
-import type { ContextPruneConfig } from "../types.js";
-import type { Recover } from "./answers.js";
-import type { TrialTool } from "./types.js";
+import { DIGEST_SHARE } from "../cost/forecast.ts";
+import { DEFAULT_PROFILE } from "../cost/prices.ts";
+import { SessionState } from "../engine/session-state.ts";
+import { createQueryTool } from "../query-tool.ts";
+import { conversationOf } from "../replay/conversation.ts";
+import { CostMeter } from "../replay/costs.ts";
+import { play } from "../replay/player.ts";
+import { textsIn } from "../replay/quotes.ts";
+import type { Recording } from "../replay/recording.ts";
+import { digestStandIn } from "../replay/stand-in.ts";
+import { recordedUses, UseCounter } from "../replay/use-counter.ts";
+import { MemorySession } from "../session/memory-session.ts";
+import { isAnswer, textOf } from "../transcript/messages.ts";
+import { estimateTokens } from "../transcript/tokens.ts";
+import type { ContextPruneConfig } from "../types.ts";
+import type { Recover } from "./answers.ts";
+import type { TrialTool } from "./types.ts";
 
 /** A request of the session at which something was condensed. */
 export interface Candidate {

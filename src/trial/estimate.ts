@@ -1,8 +1,8 @@
 /** What a trial will cost, before it is begun. */
-import { costOf, type ModelCost } from "../cost/prices.js";
-import { grouped } from "../text/text.js";
-import { MAX_STEPS } from "./steps.js";
-import { type Moment, RAW, RAW_AGAIN } from "./types.js";
+import { costOf, type ModelCost } from "../cost/prices.ts";
+import { grouped } from "../text/text.ts";
+import { MAX_STEPS } from "./steps.ts";
+import { type Moment, RAW, RAW_AGAIN } from "./types.ts";
 
 /** Requests of a run as they were in the sessions that this was tried on, and tokens that each adds. */
 const USUAL_STEPS = 3;

@@ -8,11 +8,11 @@ import {
   streamSimple,
 } from "@mariozechner/pi-ai";
 import * as library from "@mariozechner/pi-coding-agent";
-import { findModel, type NamedModel } from "../host/models.js";
-import { ReplayInputError } from "../replay/session-file.js";
-import { isRecord } from "../text/json.js";
-import { nearest } from "../text/nearest.js";
-import type { TrialHost, TrialModel, TrialRequest, TrialTool } from "./types.js";
+import { findModel, type NamedModel } from "../host/models.ts";
+import { ReplayInputError } from "../replay/session-file.ts";
+import { isRecord } from "../text/json.ts";
+import { nearest } from "../text/nearest.ts";
+import type { TrialHost, TrialModel, TrialRequest, TrialTool } from "./types.ts";
 
 /** Tokens that one answer may take; thinking counts among them with some providers. */
 const MAX_ANSWER_TOKENS = 8_192;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { KnownFile } from "./known-file.js";
+import { KnownFile } from "./known-file.ts";
 
 type Step =
   | { kind: "read"; from: number; count: number }

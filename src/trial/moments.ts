@@ -1,6 +1,6 @@
 /** Picks the moments of a session that are tried: by chance, and where the recorded reply used what had been condensed. */
-import type { Candidate } from "./contexts.js";
-import type { Moment, MomentKind } from "./types.js";
+import type { Candidate } from "./contexts.ts";
+import type { Moment, MomentKind } from "./types.ts";
 
 export interface PickOptions {
   points: number;

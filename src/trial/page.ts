@@ -1,7 +1,7 @@
 /** A trial as one self-contained page without a script: its figures, and the moments to read. */
-import { escapeHtml } from "../replay/chart.js";
-import { part } from "../replay/html.js";
-import { grouped } from "../text/text.js";
+import { escapeHtml } from "../replay/chart.ts";
+import { part } from "../replay/html.ts";
+import { grouped } from "../text/text.ts";
 import {
   agreementTable,
   describeKind,
@@ -12,9 +12,9 @@ import {
   plain,
   type Table,
   type TrialResult,
-} from "./report.js";
-import type { TriedMoment } from "./scores.js";
-import { CONDENSED, type Run } from "./types.js";
+} from "./report.ts";
+import type { TriedMoment } from "./scores.ts";
+import { CONDENSED, type Run } from "./types.ts";
 
 const OWN_STYLE = `
 .tile strong { font-size: 1.1rem; }

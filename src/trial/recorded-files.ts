@@ -2,10 +2,10 @@
 import { posix } from "node:path";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { extractToolResultText, isAssistant, isImage, isToolResult } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { type Call, changesNothing, commandOf, isReadOnly, isShell, pathOf, rangeOf, replacementsOf } from "./calls.js";
-import { KnownFile } from "./known-file.js";
+import { extractToolResultText, isAssistant, isImage, isToolResult } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { type Call, changesNothing, commandOf, isReadOnly, isShell, pathOf, rangeOf, replacementsOf } from "./calls.ts";
+import { KnownFile } from "./known-file.ts";
 
 /** What a host's `read` adds below the lines where there are more. */
 const MORE_LINES = /\n*\[(\d+) more lines in file\. Use offset=\d+ to continue\.?\]$/;

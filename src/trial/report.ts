@@ -1,7 +1,7 @@
 /** A trial in figures: as text for a terminal, and as JSON that holds no text of the session. */
-import { flatten, grouped } from "../text/text.js";
-import { FIGURES, GROUPS, isSame, type Scores, type Share } from "./scores.js";
-import { type FinishedRun, type Moment, type Outcome, RAW, type Run } from "./types.js";
+import { flatten, grouped } from "../text/text.ts";
+import { FIGURES, GROUPS, isSame, type Scores, type Share } from "./scores.ts";
+import { type FinishedRun, type Moment, type Outcome, RAW, type Run } from "./types.ts";
 
 /** A trial with all that is told of it. */
 export interface TrialResult {

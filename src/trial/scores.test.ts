@@ -3,13 +3,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { parseSession } from "../replay/session-file.js";
-import { estimateOf } from "./estimate.js";
-import { pickMoments } from "./moments.js";
-import { isSame, scoresOf, shareOf } from "./scores.js";
-import { StateFile } from "./state-file.js";
-import { systemPromptOf, toolsOf } from "./tools.js";
-import { armsOf, CONDENSED, type Moment, type Outcome, type Run } from "./types.js";
+import { parseSession } from "../replay/session-file.ts";
+import { estimateOf } from "./estimate.ts";
+import { pickMoments } from "./moments.ts";
+import { isSame, scoresOf, shareOf } from "./scores.ts";
+import { StateFile } from "./state-file.ts";
+import { systemPromptOf, toolsOf } from "./tools.ts";
+import { armsOf, CONDENSED, type Moment, type Outcome, type Run } from "./types.ts";
 
 const ARMS = armsOf([{ name: CONDENSED }]);
 

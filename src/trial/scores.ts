@@ -1,7 +1,7 @@
 /** What the runs of a trial say: shares with their intervals, and the moments at which raw and condensed differ. */
-import { QUERY_TOOL_NAME } from "../types.js";
-import { comparableTarget } from "./calls.js";
-import { type FinishedRun, type Moment, type Outcome, RAW, RAW_AGAIN, type Run } from "./types.js";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import { comparableTarget } from "./calls.ts";
+import { type FinishedRun, type Moment, type Outcome, RAW, RAW_AGAIN, type Run } from "./types.ts";
 
 /** A share, and the bounds between which the true one lies with 95% (Wilson's score interval). 0 to 1. */
 export interface Share {

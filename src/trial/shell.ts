@@ -1,6 +1,6 @@
 /** Plain commands of a shell that only look, as the calls of `read` and `grep` that do the same. */
 import { posix } from "node:path";
-import type { Call } from "./calls.js";
+import type { Call } from "./calls.ts";
 
 const CD = /^\s*cd\s+(\S+)\s*(?:&&|;)\s*/;
 const HEAD = /\s*\|\s*head(?:\s+-n)?\s+-?(\d+)\s*$/;

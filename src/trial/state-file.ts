@@ -1,9 +1,9 @@
 /** The file in which a trial keeps its finished runs, so that it can be taken up again. One JSON value a line. */
 import { createHash } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
-import { ReplayInputError } from "../replay/session-file.js";
-import { isRecord } from "../text/json.js";
-import type { FinishedRun } from "./types.js";
+import { ReplayInputError } from "../replay/session-file.ts";
+import { isRecord } from "../text/json.ts";
+import type { FinishedRun } from "./types.ts";
 
 const VERSION = 1;
 

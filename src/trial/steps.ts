@@ -1,12 +1,12 @@
 /** Lets a model take its next steps from one context, up to the first call that would change something. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
-import { cut, oneLine, sliceText } from "../text/text.js";
-import { isDropped, isText, toolCallsOf } from "../transcript/messages.js";
-import { QUERY_TOOL_NAME } from "../types.js";
-import type { Answers } from "./answers.js";
-import { changesNothing, pathOf, replacementsOf, targetOf } from "./calls.js";
-import type { Lookup, Outcome, Run, TrialModel, TrialRequest } from "./types.js";
+import { cut, oneLine, sliceText } from "../text/text.ts";
+import { isDropped, isText, toolCallsOf } from "../transcript/messages.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import type { Answers } from "./answers.ts";
+import { changesNothing, pathOf, replacementsOf, targetOf } from "./calls.ts";
+import type { Lookup, Outcome, Run, TrialModel, TrialRequest } from "./types.ts";
 
 /** The model did not answer. The message is the provider's. */
 export class ModelFailure extends Error {

@@ -1,9 +1,9 @@
 /** The tools that a session's model had: as recorded, as the host has them, or as the recorded calls show them. */
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { isRecord } from "../text/json.js";
-import { isAssistant, textOf, toolCallsOf } from "../transcript/messages.js";
-import { QUERY_TOOL_NAME } from "../types.js";
-import type { TrialTool } from "./types.js";
+import { isRecord } from "../text/json.ts";
+import { isAssistant, textOf, toolCallsOf } from "../transcript/messages.ts";
+import { QUERY_TOOL_NAME } from "../types.ts";
+import type { TrialTool } from "./types.ts";
 
 /** Every tool that the session used, but for the one of this extension. */
 export function toolsOf(entries: readonly SessionEntry[], hostTools: readonly TrialTool[]): TrialTool[] {

@@ -1,11 +1,11 @@
 /** Runs a trial: every moment with every context, one run after another, until all are there or it is ended. */
-import type { Recording } from "../replay/recording.js";
-import { Answers } from "./answers.js";
-import type { Variant } from "./arguments.js";
-import { contextsAt, queryTool, rawContext, type Snapshot, textOfContext } from "./contexts.js";
-import { RecordedFiles } from "./recorded-files.js";
-import { ModelFailure, takeSteps } from "./steps.js";
-import { systemPromptOf, toolsOf } from "./tools.js";
+import type { Recording } from "../replay/recording.ts";
+import { Answers } from "./answers.ts";
+import type { Variant } from "./arguments.ts";
+import { contextsAt, queryTool, rawContext, type Snapshot, textOfContext } from "./contexts.ts";
+import { RecordedFiles } from "./recorded-files.ts";
+import { ModelFailure, takeSteps } from "./steps.ts";
+import { systemPromptOf, toolsOf } from "./tools.ts";
 import {
   armsOf,
   CONDENSED,
@@ -15,7 +15,7 @@ import {
   RAW_AGAIN,
   type TrialHost,
   type TrialModel,
-} from "./types.js";
+} from "./types.ts";
 
 /** So many failures in a row end the trial. */
 const MAX_FAILURES = 3;

@@ -1,7 +1,7 @@
 /** What a trial asks, what it gets, and what it keeps of it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import type { ModelCost } from "../cost/prices.js";
+import type { ModelCost } from "../cost/prices.ts";
 
 /** A tool as a model is told of it. `parameters` is a JSON schema. */
 export interface TrialTool {

@@ -1,8 +1,8 @@
 /** The shares of the window as a bar chart, and the screen that shows it until a key closes it. */
-import { grouped } from "../text/text.js";
-import { type ContextShares, SHARES, type Share } from "./context-model.js";
-import { type Color, framed, type Paint, padded, saving, short, shrinking, wrapped } from "./paint.js";
-import type { Screen, Stage } from "./terminal.js";
+import { grouped } from "../text/text.ts";
+import { type ContextShares, SHARES, type Share } from "./context-model.ts";
+import { type Color, framed, type Paint, padded, saving, short, shrinking, wrapped } from "./paint.ts";
+import type { Screen, Stage } from "./terminal.ts";
 
 /** Columns of the longest label. */
 const LABEL_WIDTH = Math.max(...Object.values(SHARES).map((label) => label.length));

@@ -1,11 +1,11 @@
 /** Where the window goes: the tokens of a conversation by kind, as it stands and as it is sent. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import type { ContextView } from "../runtime.js";
-import { blocksIn, isAssistant, isDropped, resultKeysIn, resultOf, textOf } from "../transcript/messages.js";
-import { CallPairing } from "../transcript/pairing.js";
-import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.js";
-import type { Sizes } from "./paint.js";
+import type { ContextView } from "../runtime.ts";
+import { blocksIn, isAssistant, isDropped, resultKeysIn, resultOf, textOf } from "../transcript/messages.ts";
+import { CallPairing } from "../transcript/pairing.ts";
+import { contentTokens, estimateMessageTokens, estimateTextTokens } from "../transcript/tokens.ts";
+import type { Sizes } from "./paint.ts";
 
 /** Kinds of content, in the order in which they are shown. */
 export const SHARES = {

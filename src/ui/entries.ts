@@ -2,13 +2,13 @@
 import type { ExtensionAPI, SessionEntry, Theme } from "@mariozechner/pi-coding-agent";
 import { getMarkdownTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, Markdown } from "@mariozechner/pi-tui";
-import { describeCall } from "../digest/describe.js";
-import { readOwnEntry } from "../session/entries.js";
-import { callsOf } from "../session/index-calls.js";
-import { findHeld } from "../session/lean-records.js";
-import { count } from "../text/text.js";
-import { CUSTOM_TYPE_FRONTIER, type SummaryEntryData } from "../types.js";
-import { fit, type Paint, readable, type Sizes, short } from "./paint.js";
+import { describeCall } from "../digest/describe.ts";
+import { readOwnEntry } from "../session/entries.ts";
+import { callsOf } from "../session/index-calls.ts";
+import { findHeld } from "../session/lean-records.ts";
+import { count } from "../text/text.ts";
+import { CUSTOM_TYPE_FRONTIER, type SummaryEntryData } from "../types.ts";
+import { fit, type Paint, readable, type Sizes, short } from "./paint.ts";
 
 type EntryRenderer = (
   entry: Parameters<typeof readOwnEntry>[0],

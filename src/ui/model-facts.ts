@@ -1,8 +1,8 @@
 /** The models that can summarise, with what they cost. */
 import type { Api, Model } from "@mariozechner/pi-ai";
-import type { HostSnapshot } from "../host/host.js";
-import { findModel } from "../host/models.js";
-import { short } from "./paint.js";
+import type { HostSnapshot } from "../host/host.ts";
+import { findModel } from "../host/models.ts";
+import { short } from "./paint.ts";
 
 /** `provider/id`. */
 export function modelName(model: Pick<Model<Api>, "provider" | "id">): string {

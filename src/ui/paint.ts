@@ -1,9 +1,9 @@
 /** Colours, numbers and frames of everything that is drawn. */
 import type { Theme } from "@mariozechner/pi-coding-agent";
 import { truncateToWidth, visibleWidth, wrapTextWithAnsi } from "@mariozechner/pi-tui";
-import type { Sizes } from "../money/sizes.js";
-import { withoutEscapes } from "../text/text.js";
-import { visible } from "../text/visible.js";
+import type { Sizes } from "../money/sizes.ts";
+import { withoutEscapes } from "../text/text.ts";
+import { visible } from "../text/visible.ts";
 
 export type { Sizes };
 

@@ -1,13 +1,13 @@
 /** A running flush above the editor: a line a batch, with its state and the characters that have come. */
 import { type Component, isKeyRelease, matchesKey } from "@mariozechner/pi-tui";
-import type { BatchProgress, FlushRequest } from "../engine/flush-runner.js";
-import type { FlushReport } from "../flush.js";
-import type { HostSnapshot } from "../host/host.js";
-import type { Pruner } from "../runtime.js";
-import { count, grouped } from "../text/text.js";
-import { visible } from "../text/visible.js";
-import { type Color, fit, type Paint, padded } from "./paint.js";
-import { MAX_WIDGET_LINES } from "./terminal.js";
+import type { BatchProgress, FlushRequest } from "../engine/flush-runner.ts";
+import type { FlushReport } from "../flush.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import type { Pruner } from "../runtime.ts";
+import { count, grouped } from "../text/text.ts";
+import { visible } from "../text/visible.ts";
+import { type Color, fit, type Paint, padded } from "./paint.ts";
+import { MAX_WIDGET_LINES } from "./terminal.ts";
 
 const KEY = "pruner-progress";
 /** Milliseconds that a flush runs before it is shown: most are over by then. */

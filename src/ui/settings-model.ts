@@ -7,11 +7,11 @@ import {
   type SettingKey,
   type SettingValue,
   settingValue,
-} from "../config.js";
-import type { HostSnapshot } from "../host/host.js";
-import { chooseSummarizer } from "../host/models.js";
-import type { Pruner } from "../runtime.js";
-import { reasonOf } from "../text/text.js";
+} from "../config.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import { chooseSummarizer } from "../host/models.ts";
+import type { Pruner } from "../runtime.ts";
+import { reasonOf } from "../text/text.ts";
 
 /** What a change of a setting does to the provider's prompt cache, where it does anything. */
 const CACHE_NOTES: Readonly<Partial<Record<SettingKey, string>>> = {

@@ -1,15 +1,15 @@
 /** Every setting of the table with its help; changes are saved and applied at once. */
 import { getSettingsListTheme } from "@mariozechner/pi-coding-agent";
 import { fuzzyFilter, Input, matchesKey, type SettingItem, SettingsList } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, SETTINGS, type Setting, type SettingValue, settingValue } from "../config.js";
-import type { HostSnapshot } from "../host/host.js";
-import type { Pruner } from "../runtime.js";
-import { visible } from "../text/visible.js";
-import { modelChoices, modelFacts } from "./model-facts.js";
-import { framed } from "./paint.js";
-import { byModel, type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.js";
-import type { Screen, Stage } from "./terminal.js";
-import { ValueEditor } from "./value-editor.js";
+import { formatSetting, parseSetting, SETTINGS, type Setting, type SettingValue, settingValue } from "../config.ts";
+import type { HostSnapshot } from "../host/host.ts";
+import type { Pruner } from "../runtime.ts";
+import { visible } from "../text/visible.ts";
+import { modelChoices, modelFacts } from "./model-facts.ts";
+import { framed } from "./paint.ts";
+import { byModel, type ChangeOutcome, cacheNote, changeSetting } from "./settings-model.ts";
+import type { Screen, Stage } from "./terminal.ts";
+import { ValueEditor } from "./value-editor.ts";
 
 /** Rows around the list: rules, title, search, help, note, message, keys. */
 const ROWS_AROUND = 14;

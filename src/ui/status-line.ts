@@ -1,8 +1,8 @@
 /** One short segment in the host's status line. */
-import type { HostSnapshot } from "../host/host.js";
-import type { Pruner } from "../runtime.js";
-import { change, short } from "./paint.js";
-import type { Margins } from "./terminal.js";
+import type { HostSnapshot } from "../host/host.ts";
+import type { Pruner } from "../runtime.ts";
+import { change, short } from "./paint.ts";
+import type { Margins } from "./terminal.ts";
 
 const KEY = "pruner";
 

@@ -1,9 +1,9 @@
 /** Screens, widgets and the status line of a host's terminal. Where there is none, nothing of this does anything. */
 import type { ExtensionUIContext, Theme } from "@mariozechner/pi-coding-agent";
 import type { Component, Focusable, Keybinding } from "@mariozechner/pi-tui";
-import type { HostSnapshot } from "../host/host.js";
-import { reasonOf } from "../text/text.js";
-import { wrapped } from "./paint.js";
+import type { HostSnapshot } from "../host/host.ts";
+import { reasonOf } from "../text/text.ts";
+import { wrapped } from "./paint.ts";
 
 /** Rows that a widget may have; the hosts cut what is longer. */
 export const MAX_WIDGET_LINES = 10;

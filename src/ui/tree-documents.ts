@@ -1,13 +1,13 @@
 /** What a row of the tree opens: the summary of its calls, and their originals. */
 
-import type { SessionView } from "../engine/session-state.js";
-import { type RecoveredOutput, recover, sourcesOf } from "../recovery/originals.js";
-import type { Pruner } from "../runtime.js";
-import { count } from "../text/text.js";
-import { short } from "./paint.js";
-import type { CallNode } from "./tree-model.js";
-import type { TreeRow } from "./tree-rows.js";
-import type { Document } from "./viewer-screen.js";
+import type { SessionView } from "../engine/session-state.ts";
+import { type RecoveredOutput, recover, sourcesOf } from "../recovery/originals.ts";
+import type { Pruner } from "../runtime.ts";
+import { count } from "../text/text.ts";
+import { short } from "./paint.ts";
+import type { CallNode } from "./tree-model.ts";
+import type { TreeRow } from "./tree-rows.ts";
+import type { Document } from "./viewer-screen.ts";
 
 /** Of a call, its own; of a chain or a batch, those of all of its calls. */
 export function documentOf({ group, call }: TreeRow, pruner: Pruner): Document {

@@ -1,15 +1,15 @@
 /** What is condensed, as a tree: compressed chains and batches, and the calls in them. */
 
-import { describeCall } from "../digest/describe.js";
-import type { ChainListing } from "../engine/session-state.js";
-import type { CallSizes } from "../money/sizes.js";
-import type { RenderPlan } from "../render/plan.js";
-import type { Pruner } from "../runtime.js";
-import type { CommittedState } from "../session/ledger.js";
-import { oneLine } from "../text/text.js";
-import { visible } from "../text/visible.js";
-import type { ToolCallRecord } from "../types.js";
-import { type Sizes, total } from "./paint.js";
+import { describeCall } from "../digest/describe.ts";
+import type { ChainListing } from "../engine/session-state.ts";
+import type { CallSizes } from "../money/sizes.ts";
+import type { RenderPlan } from "../render/plan.ts";
+import type { Pruner } from "../runtime.ts";
+import type { CommittedState } from "../session/ledger.ts";
+import { oneLine } from "../text/text.ts";
+import { visible } from "../text/visible.ts";
+import type { ToolCallRecord } from "../types.ts";
+import { type Sizes, total } from "./paint.ts";
 
 const MAX_TOPIC = 200;
 

@@ -1,7 +1,7 @@
 /** The lines of the tree of what is condensed. */
-import { count } from "../text/text.js";
-import { fit, type Paint, padded, type Sizes, saving, short, shrinking } from "./paint.js";
-import type { CallNode, GroupNode } from "./tree-model.js";
+import { count } from "../text/text.ts";
+import { fit, type Paint, padded, type Sizes, saving, short, shrinking } from "./paint.ts";
+import type { CallNode, GroupNode } from "./tree-model.ts";
 
 /** Columns of `14.2k → 1.3k −91%`. */
 const SIZES_WIDTH = 20;

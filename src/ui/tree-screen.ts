@@ -1,13 +1,13 @@
 /** The foldable browser of what is condensed. */
 import { type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
-import type { Pruner } from "../runtime.js";
-import type { ResultChoice } from "../types.js";
-import { framed, frameRows, windowStart, wrapped } from "./paint.js";
-import type { Screen, Stage } from "./terminal.js";
-import { documentOf } from "./tree-documents.js";
-import { condensedTree, type GroupNode } from "./tree-model.js";
-import { drawRow, foldKey, type TreeRow, treeTitle, visibleRows } from "./tree-rows.js";
-import { ViewerScreen } from "./viewer-screen.js";
+import type { Pruner } from "../runtime.ts";
+import type { ResultChoice } from "../types.ts";
+import { framed, frameRows, windowStart, wrapped } from "./paint.ts";
+import type { Screen, Stage } from "./terminal.ts";
+import { documentOf } from "./tree-documents.ts";
+import { condensedTree, type GroupNode } from "./tree-model.ts";
+import { drawRow, foldKey, type TreeRow, treeTitle, visibleRows } from "./tree-rows.ts";
+import { ViewerScreen } from "./viewer-screen.ts";
 
 const MIN_LIST_ROWS = 3;
 /** Rows of the position and of what came of the last key. */

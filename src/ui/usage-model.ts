@@ -1,9 +1,9 @@
 /** How much of the prompts was read from the provider's cache, and whether condensing is why that has fallen. */
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
-import { DEFAULT_PROFILE } from "../cost/prices.js";
-import { isAnswer } from "../transcript/messages.js";
-import { CUSTOM_TYPE_FRONTIER } from "../types.js";
+import { DEFAULT_PROFILE } from "../cost/prices.ts";
+import { isAnswer } from "../transcript/messages.ts";
+import { CUSTOM_TYPE_FRONTIER } from "../types.ts";
 
 /** Replies whose cache figures are looked at. */
 const RECENT_REPLIES = 5;

@@ -1,10 +1,10 @@
 /** Choosing a value from a list or typing one, with errors in place. */
 import { getSelectListTheme } from "@mariozechner/pi-coding-agent";
 import { type Component, type Focusable, fuzzyFilter, Input, SelectList } from "@mariozechner/pi-tui";
-import { formatSetting, parseSetting, type Setting, type SettingPreset, type SettingValue } from "../config.js";
-import { visible } from "../text/visible.js";
-import { wrapped } from "./paint.js";
-import type { Stage } from "./terminal.js";
+import { formatSetting, parseSetting, type Setting, type SettingPreset, type SettingValue } from "../config.ts";
+import { visible } from "../text/visible.ts";
+import { wrapped } from "./paint.ts";
+import type { Stage } from "./terminal.ts";
 
 const MAX_CHOICES = 8;
 const MIN_CHOICES = 3;

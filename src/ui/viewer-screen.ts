@@ -1,8 +1,8 @@
 /** A summary and the original that it stands for, to be scrolled through. */
 import { type Component, Markdown, type MarkdownTheme, matchesKey } from "@mariozechner/pi-tui";
-import { count } from "../text/text.js";
-import { framed, readable, wrapped } from "./paint.js";
-import type { Screen, Stage } from "./terminal.js";
+import { count } from "../text/text.ts";
+import { framed, readable, wrapped } from "./paint.ts";
+import type { Screen, Stage } from "./terminal.ts";
 
 /** Lines of an original that are shown until it is expanded. */
 const FOLDED_LINES = 10;

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
-import { REPOSITORY } from "./host-paths.js";
+import { REPOSITORY } from "./host-paths.ts";
 
 /** Folders that are large and installed by the setup. */
 const PACKAGES = ["node_modules", "test/hosts/pi-1.6/node_modules"];

@@ -1,7 +1,7 @@
 /** The project's documents, and what stands in them: commands, code, links. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { REPOSITORY } from "./host-paths.js";
+import { REPOSITORY } from "./host-paths.ts";
 
 /** Something that a document says, and where. */
 export interface Mention {

@@ -2,7 +2,7 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { isRecord } from "../../src/text/json.js";
+import { isRecord } from "../../src/text/json.ts";
 
 export interface PiFolders {
   root: string;

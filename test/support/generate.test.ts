@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { extractToolResultText, isAssistant, isToolResult, toolCallsOf } from "../../src/transcript/messages.js";
-import { deepFreeze, replaySteps, type SessionOptions, sessionArbitrary } from "./generate.js";
-import { checkTranscript } from "./transcript.js";
+import { extractToolResultText, isAssistant, isToolResult, toolCallsOf } from "../../src/transcript/messages.ts";
+import { deepFreeze, replaySteps, type SessionOptions, sessionArbitrary } from "./generate.ts";
+import { checkTranscript } from "./transcript.ts";
 
 function sample(count: number, options?: SessionOptions): AgentMessage[][] {
   return fc.sample(sessionArbitrary(options), { numRuns: count, seed: 7 });

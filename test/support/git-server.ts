@@ -5,7 +5,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { copyCheckout } from "./checkout.js";
+import { copyCheckout } from "./checkout.ts";
 
 const run = promisify(execFile);
 const HOST = "127.0.0.1";

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ExtensionAPI, SessionEntry } from "@mariozechner/pi-coding-agent";
-import { createFolders } from "./folders.js";
+import { createFolders } from "./folders.ts";
 import {
   HOSTS,
   type HostSession,
@@ -11,9 +11,9 @@ import {
   PRODUCT_ENTRY,
   supportPath,
   until,
-} from "./hosts.js";
-import { recordingUi } from "./recording-ui.js";
-import { checkTranscript } from "./transcript.js";
+} from "./hosts.ts";
+import { recordingUi } from "./recording-ui.ts";
+import { checkTranscript } from "./transcript.ts";
 
 setDefaultTimeout(60_000);
 

@@ -9,9 +9,9 @@ import type {
   SessionEntry,
   SessionManager,
 } from "@mariozechner/pi-coding-agent";
-import { createFolders, type PiFolders, writeSettings } from "./folders.js";
-import { HOST_PATHS, type Host, PRODUCT_ENTRY } from "./host-paths.js";
-import { productInProcess } from "./product.js";
+import { createFolders, type PiFolders, writeSettings } from "./folders.ts";
+import { HOST_PATHS, type Host, PRODUCT_ENTRY } from "./host-paths.ts";
+import { productInProcess } from "./product.ts";
 import {
   modelsOf,
   type Reply,
@@ -22,10 +22,10 @@ import {
   type StreamMaker,
   scriptedProvider,
   scriptResponder,
-} from "./script.js";
+} from "./script.ts";
 
-export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
-export type { Reply } from "./script.js";
+export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.ts";
+export type { Reply } from "./script.ts";
 
 export interface HostSessionOptions {
   /** Extensions by path, loaded through the host's own loader; the product with the libraries of this host. */

@@ -2,9 +2,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolResultMessage } from "@mariozechner/pi-ai";
-import type { SessionView } from "../../src/engine/session-state.js";
-import { recover, sourcesOf } from "../../src/recovery/originals.js";
-import { markerRefs } from "../../src/render/arguments.js";
+import type { SessionView } from "../../src/engine/session-state.ts";
+import { recover, sourcesOf } from "../../src/recovery/originals.ts";
+import { markerRefs } from "../../src/render/arguments.ts";
 import {
   contentChars,
   extractToolResultText,
@@ -16,11 +16,11 @@ import {
   resultOf,
   textOf,
   toolCallsOf,
-} from "../../src/transcript/messages.js";
-import { CallPairing } from "../../src/transcript/pairing.js";
-import { QUERY_TOOL_NAME } from "../../src/types.js";
-import type { RenderedRequest } from "./simulated-session.js";
-import { checkTranscript, sendableResults } from "./transcript.js";
+} from "../../src/transcript/messages.ts";
+import { CallPairing } from "../../src/transcript/pairing.ts";
+import { QUERY_TOOL_NAME } from "../../src/types.ts";
+import type { RenderedRequest } from "./simulated-session.ts";
+import { checkTranscript, sendableResults } from "./transcript.ts";
 
 /** A result whose content was replaced. */
 export interface CondensedResult {

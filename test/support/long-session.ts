@@ -2,9 +2,9 @@
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
 import type { SessionManager } from "@mariozechner/pi-coding-agent";
-import type { PiFolders } from "./folders.js";
-import { HOST_PATHS, type Host } from "./host-paths.js";
-import { SCRIPTED_API, SCRIPTED_PROVIDER } from "./script.js";
+import type { PiFolders } from "./folders.ts";
+import { HOST_PATHS, type Host } from "./host-paths.ts";
+import { SCRIPTED_API, SCRIPTED_PROVIDER } from "./script.ts";
 
 export interface LongSessionOptions {
   /** Prompts, each with its own reads and writes. */

@@ -11,9 +11,9 @@ import type {
   ThinkingContent,
   ToolCall,
 } from "@mariozechner/pi-ai";
-import { isAssistant, isToolResult } from "../../src/transcript/messages.js";
-import { HOST_PATHS, type Host } from "./host-paths.js";
-import type { Protocol } from "./protocols.js";
+import { isAssistant, isToolResult } from "../../src/transcript/messages.ts";
+import { HOST_PATHS, type Host } from "./host-paths.ts";
+import type { Protocol } from "./protocols.ts";
 
 type ModelName = Pick<Model<Api>, "id" | "provider">;
 

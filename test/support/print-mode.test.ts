@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createFolders, HOSTS, type PiFolders, type PiRun, parseLines, runPi, supportPath } from "./print-mode.js";
-import type { ScriptedCall, ScriptedReply } from "./script.js";
-import { checkTranscript } from "./transcript.js";
+import { createFolders, HOSTS, type PiFolders, type PiRun, parseLines, runPi, supportPath } from "./print-mode.ts";
+import type { ScriptedCall, ScriptedReply } from "./script.ts";
+import { checkTranscript } from "./transcript.ts";
 
 setDefaultTimeout(60_000);
 

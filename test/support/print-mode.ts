@@ -3,14 +3,14 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import type { FileEntry } from "@mariozechner/pi-coding-agent";
-import { type PiFolders, writeSettings } from "./folders.js";
-import { HOST_PATHS, type Host, supportPath } from "./host-paths.js";
-import { bundledProduct } from "./product.js";
-import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "./script.js";
+import { type PiFolders, writeSettings } from "./folders.ts";
+import { HOST_PATHS, type Host, supportPath } from "./host-paths.ts";
+import { bundledProduct } from "./product.ts";
+import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "./script.ts";
 
-export { createFolders, type PiFolders } from "./folders.js";
-export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.js";
-export { bundledProduct } from "./product.js";
+export { createFolders, type PiFolders } from "./folders.ts";
+export { HOSTS, type Host, PRODUCT_ENTRY, supportPath } from "./host-paths.ts";
+export { bundledProduct } from "./product.ts";
 
 export interface PiOptions {
   /** Folders to run in, made by `createFolders`; sharing them is how a second process finds the session of the first. */

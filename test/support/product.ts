@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { renameSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { HOST_PATHS, type Host, PRODUCT_ENTRY, REPOSITORY } from "./host-paths.js";
+import { HOST_PATHS, type Host, PRODUCT_ENTRY, REPOSITORY } from "./host-paths.ts";
 
 const FOLDER = join(REPOSITORY, "node_modules/.cache/pi-condense-tests");
 /** A host gives its own libraries only to what it does not take for an installed module. One folder a checkout. */

@@ -5,7 +5,7 @@
  */
 import { afterAll, setDefaultTimeout } from "bun:test";
 import fc from "fast-check";
-import { removeScratchFolders } from "./folders.js";
+import { removeScratchFolders } from "./folders.ts";
 
 const CI_RUNS = 1_000;
 const DEFAULT_RUNS = 200;

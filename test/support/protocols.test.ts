@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { newProblems } from "./protocols.js";
+import { newProblems } from "./protocols.ts";
 
 test("problems are new where they were not there, or not as often, wherever they stand", () => {
   expect(newProblems(["7: empty text", "end: a never answered"], ["3: empty text"])).toEqual(["end: a never answered"]);

@@ -14,7 +14,7 @@ import {
   type ScriptedRequest,
   scriptedProvider,
   scriptResponder,
-} from "./script.js";
+} from "./script.ts";
 
 export default function scriptedModel(pi: ExtensionAPI): void {
   const scriptFile = process.env.SCRIPTED_MODEL_FILE;

@@ -2,12 +2,12 @@
 import { setSystemTime } from "bun:test";
 import { isDeepStrictEqual } from "node:util";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { createQueryTool } from "../../src/query-tool.js";
-import { messagesInContext } from "../../src/session/branch.js";
-import { isAssistant, isToolResult, lastAnswerIndex, toolCallsOf } from "../../src/transcript/messages.js";
-import { QUERY_TOOL_NAME } from "../../src/types.js";
-import { scratchFolder } from "./folders.js";
-import { deepFreeze } from "./generate.js";
+import { createQueryTool } from "../../src/query-tool.ts";
+import { messagesInContext } from "../../src/session/branch.ts";
+import { isAssistant, isToolResult, lastAnswerIndex, toolCallsOf } from "../../src/transcript/messages.ts";
+import { QUERY_TOOL_NAME } from "../../src/types.ts";
+import { scratchFolder } from "./folders.ts";
+import { deepFreeze } from "./generate.ts";
 import {
   checkArgumentsRecoverable,
   checkDroppedRecoverable,
@@ -16,11 +16,11 @@ import {
   checkRecoverable,
   checkUnseenRaw,
   checkValid,
-} from "./invariants.js";
-import { EntryTree, type OtherEntry, type RenderedRequest, writeSettingsOf } from "./simulated-session.js";
-import { HostedSession, shaped } from "./walk-host.js";
-import { compactionCuts, Place } from "./walk-place.js";
-import type { Step, Walk } from "./walk-plan.js";
+} from "./invariants.ts";
+import { EntryTree, type OtherEntry, type RenderedRequest, writeSettingsOf } from "./simulated-session.ts";
+import { HostedSession, shaped } from "./walk-host.ts";
+import { compactionCuts, Place } from "./walk-place.ts";
+import type { Step, Walk } from "./walk-plan.ts";
 
 /** What went wrong on a walk, by the step after which it was found. */
 export class WalkFailure extends Error {}

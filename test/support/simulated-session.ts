@@ -3,16 +3,16 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { AuthStorage, ModelRegistry, type SessionEntry } from "@mariozechner/pi-coding-agent";
-import type { SessionView } from "../../src/engine/session-state.js";
-import type { ExternalCost, HostSnapshot } from "../../src/host/host.js";
-import { QUERY_TOOL_DESCRIPTION } from "../../src/query-tool.js";
-import { Pruner } from "../../src/runtime.js";
-import { messagesInContext } from "../../src/session/branch.js";
-import { MemorySession } from "../../src/session/memory-session.js";
-import { isAssistant, isToolResult } from "../../src/transcript/messages.js";
-import type { ContextPruneConfig } from "../../src/types.js";
-import { scratchFolder } from "./folders.js";
-import { deepFreeze } from "./generate.js";
+import type { SessionView } from "../../src/engine/session-state.ts";
+import type { ExternalCost, HostSnapshot } from "../../src/host/host.ts";
+import { QUERY_TOOL_DESCRIPTION } from "../../src/query-tool.ts";
+import { Pruner } from "../../src/runtime.ts";
+import { messagesInContext } from "../../src/session/branch.ts";
+import { MemorySession } from "../../src/session/memory-session.ts";
+import { isAssistant, isToolResult } from "../../src/transcript/messages.ts";
+import type { ContextPruneConfig } from "../../src/types.ts";
+import { scratchFolder } from "./folders.ts";
+import { deepFreeze } from "./generate.ts";
 
 /** Settings under `contextPrune`, nested as in the file. */
 export type Settings = {

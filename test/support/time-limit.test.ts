@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { REPOSITORY } from "./host-paths.js";
+import { REPOSITORY } from "./host-paths.ts";
 
 const SLOW_TEST = `import { test } from "bun:test";
 test("waits", () => new Promise((resolve) => setTimeout(resolve, 900)));

@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
 import fc from "fast-check";
-import { sessionArbitrary } from "./generate.js";
-import { checkTranscript, sendableResults } from "./transcript.js";
+import { sessionArbitrary } from "./generate.ts";
+import { checkTranscript, sendableResults } from "./transcript.ts";
 
 const USAGE = {
   input: 10,

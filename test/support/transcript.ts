@@ -4,7 +4,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolResultMessage } from "@mariozechner/pi-ai";
 // Brings the host's own roles (custom, bashExecution, summaries) into `AgentMessage`.
 import type {} from "@mariozechner/pi-coding-agent";
-import { isAssistant, isClosingReply, isDropped, isToolResult, toolCallsOf } from "../../src/transcript/messages.js";
+import { isAssistant, isClosingReply, isDropped, isToolResult, toolCallsOf } from "../../src/transcript/messages.ts";
 
 /** What a check may be stricter or milder about than by default. */
 export interface TranscriptOptions {

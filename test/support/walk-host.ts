@@ -1,11 +1,11 @@
 /** A simulated session as a host has it: messages made of entries, both hosts' shapes, models, and events that come late. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { buildSessionContext, type ContextUsage } from "@mariozechner/pi-coding-agent";
-import { contentChars, isAssistant, isDropped, isToolResult } from "../../src/transcript/messages.js";
-import { deepFreeze } from "./generate.js";
-import { type EntryTree, SimulatedSession } from "./simulated-session.js";
-import { type ModelName, type SummaryName, WalkModels, walkModel } from "./walk-models.js";
-import type { Walk } from "./walk-plan.js";
+import { contentChars, isAssistant, isDropped, isToolResult } from "../../src/transcript/messages.ts";
+import { deepFreeze } from "./generate.ts";
+import { type EntryTree, SimulatedSession } from "./simulated-session.ts";
+import { type ModelName, type SummaryName, WalkModels, walkModel } from "./walk-models.ts";
+import type { Walk } from "./walk-plan.ts";
 
 /** What stays the same from one process to the next. */
 export interface Surroundings {

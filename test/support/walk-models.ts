@@ -1,7 +1,7 @@
 /** Models of a walk: what the session is spoken by, at every kind of price, and a summariser that answers when it is told to. */
 import { type Api, type AssistantMessage, createAssistantMessageEventStream, type Model } from "@mariozechner/pi-ai";
-import type { HostSnapshot } from "../../src/host/host.js";
-import { NO_MODELS } from "./simulated-session.js";
+import type { HostSnapshot } from "../../src/host/host.ts";
+import { NO_MODELS } from "./simulated-session.ts";
 
 type Prices = Model<Api>["cost"] & { tiers?: (Model<Api>["cost"] & { inputTokensAbove: number })[] };
 

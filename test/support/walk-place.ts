@@ -1,9 +1,9 @@
 /** What one session of a walk is remembered by, and what must hold against it. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
-import { recover, sourcesOf } from "../../src/recovery/originals.js";
-import { isToolResult } from "../../src/transcript/messages.js";
-import type { EntryTree } from "./simulated-session.js";
-import type { HostedSession } from "./walk-host.js";
+import { recover, sourcesOf } from "../../src/recovery/originals.ts";
+import { isToolResult } from "../../src/transcript/messages.ts";
+import type { EntryTree } from "./simulated-session.ts";
+import type { HostedSession } from "./walk-host.ts";
 
 export class Place {
   /** Where the last move came from. */

@@ -1,10 +1,10 @@
 /** What a walk through a session is made of, and arbitrary ones. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import fc from "fast-check";
-import type { SettingValue } from "../../src/settings/rows.js";
-import type { Host } from "./host-paths.js";
-import type { Settings } from "./simulated-session.js";
-import { MODEL_NAMES, type ModelName, SUMMARIES, type SummaryName } from "./walk-models.js";
+import type { SettingValue } from "../../src/settings/rows.ts";
+import type { Host } from "./host-paths.ts";
+import type { Settings } from "./simulated-session.ts";
+import { MODEL_NAMES, type ModelName, SUMMARIES, type SummaryName } from "./walk-models.ts";
 
 type Change = Readonly<Record<string, SettingValue>>;
 

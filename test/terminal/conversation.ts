@@ -1,5 +1,5 @@
 /** The conversation that the terminal tests and the pictures show. */
-import type { Script, ScriptedReply } from "../support/script.js";
+import type { Script, ScriptedReply } from "../support/script.ts";
 
 /** Files of the working folder, large enough to be condensed. */
 export const FILES: Record<string, string> = {

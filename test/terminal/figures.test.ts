@@ -1,9 +1,9 @@
 /** What the screens, the replay and the host's own footer say of one session, side by side. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { createFolders } from "../support/folders.js";
-import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.js";
-import { FILES, scriptOf, TURNS } from "./conversation.js";
-import { missingTmux, pause, Terminal } from "./tmux.js";
+import { createFolders } from "../support/folders.ts";
+import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.ts";
+import { FILES, scriptOf, TURNS } from "./conversation.ts";
+import { missingTmux, pause, Terminal } from "./tmux.ts";
 
 const reason = missingTmux();
 const SETTINGS = { summarizerModel: "scripted/sum", pruneOn: "agent-message", protectedPaths: ["README.md"] };

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { SUBCOMMANDS } from "../../src/commands/index.js";
-import { SETTINGS } from "../../src/config.js";
-import { createFolders, type PiFolders } from "../support/folders.js";
-import { HOSTS } from "../support/host-paths.js";
-import { runPi } from "../support/print-mode.js";
-import { FILES, scriptOf, TURNS } from "./conversation.js";
-import { RpcSession } from "./rpc.js";
+import { SUBCOMMANDS } from "../../src/commands/index.ts";
+import { SETTINGS } from "../../src/config.ts";
+import { createFolders, type PiFolders } from "../support/folders.ts";
+import { HOSTS } from "../support/host-paths.ts";
+import { runPi } from "../support/print-mode.ts";
+import { FILES, scriptOf, TURNS } from "./conversation.ts";
+import { RpcSession } from "./rpc.ts";
 
 const LIMIT_MS = 90_000;
 const COMMANDS = ["", ...SUBCOMMANDS.map(({ name }) => name), "pruneOn", "minBatchChars 2000", "no-such-command"];

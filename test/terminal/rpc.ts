@@ -2,10 +2,10 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { type PiFolders, writeSettings } from "../support/folders.js";
-import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
-import { bundledProduct } from "../support/product.js";
-import { modelsOf, SCRIPTED_PROVIDER, type Script } from "../support/script.js";
+import { type PiFolders, writeSettings } from "../support/folders.ts";
+import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.ts";
+import { bundledProduct } from "../support/product.ts";
+import { modelsOf, SCRIPTED_PROVIDER, type Script } from "../support/script.ts";
 
 const WAIT_MS = 30_000;
 

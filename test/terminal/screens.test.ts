@@ -2,10 +2,10 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Message } from "@mariozechner/pi-ai";
-import { createFolders, type PiFolders } from "../support/folders.js";
-import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.js";
-import { FILES, SUMMARY_TEXT, scriptOf, TURNS } from "./conversation.js";
-import { missingTmux, pause, Terminal, type TerminalOptions } from "./tmux.js";
+import { createFolders, type PiFolders } from "../support/folders.ts";
+import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.ts";
+import { FILES, SUMMARY_TEXT, scriptOf, TURNS } from "./conversation.ts";
+import { missingTmux, pause, Terminal, type TerminalOptions } from "./tmux.ts";
 
 const reason = missingTmux();
 const LIMIT_MS = 90_000;

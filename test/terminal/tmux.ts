@@ -2,11 +2,11 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { type PiFolders, writeSettings } from "../support/folders.js";
-import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.js";
-import { parseLines } from "../support/print-mode.js";
-import { bundledProduct } from "../support/product.js";
-import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "../support/script.js";
+import { type PiFolders, writeSettings } from "../support/folders.ts";
+import { HOST_PATHS, type Host, supportPath } from "../support/host-paths.ts";
+import { parseLines } from "../support/print-mode.ts";
+import { bundledProduct } from "../support/product.ts";
+import { modelsOf, SCRIPTED_PROVIDER, type Script, type ScriptedRequest, withoutSystem } from "../support/script.ts";
 
 export interface TerminalOptions {
   folders: PiFolders;
