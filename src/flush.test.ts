@@ -841,10 +841,13 @@ describe("closed chains", () => {
       fuse?: (summaries: readonly string[]) => Promise<string | null>;
       isCurrentRange?: () => boolean;
       config?: Partial<ChainCompressionConfig>;
+      /** Time of a chain's opening, by its number. */
+      startOf?: (i: number) => number;
     } = {},
   ) {
     const { session = new Session(), summarize = SHORT, fuse, isCurrentRange = () => true, config } = options;
-    const messages = batches.flatMap((captured, i) => chainOf(1000 * (i + 1), captured.toolCalls));
+    const { startOf = (i) => 1000 * (i + 1) } = options;
+    const messages = batches.flatMap((captured, i) => chainOf(startOf(i), captured.toolCalls));
     messages.push({ role: "user", content: "and now?", timestamp: 99_000 });
     const { indexer, append } = session;
     const pending = batches.filter(({ toolCalls }) =>
@@ -927,6 +930,16 @@ describe("closed chains", () => {
     commitFlush(prepared, { ...UNCHANGED, indexer, append });
     expect(asked).toEqual([["about c1", "about c2"]]);
     expect(session.data(CUSTOM_TYPE_CHAIN)).toMatchObject([{ rangeSummaryText: "fused", bodySource: "fused" }]);
+  });
+
+  test("with one time each have a fused text of their own", async () => {
+    const fuse = async (summaries: readonly string[]) => summaries.join(" and ");
+    const batches = [batch(call("c1"), call("c2")), batch(call("c3"), call("c4"))];
+    const { session } = await flushChains(batches, { fuse, startOf: () => 1000 });
+    expect(session.data(CUSTOM_TYPE_CHAIN)).toMatchObject([
+      { rangeSummaryText: "about c1 and about c2" },
+      { rangeSummaryText: "about c3 and about c4" },
+    ]);
   });
 
   test("whose summary stands with one call alone need no fusing", async () => {
