@@ -222,6 +222,7 @@ function branchOf(...parts: (number | string)[]): SessionEntry[] {
 test.each<[string, (number | string)[], boolean]>([
   ["no flush", [10, 20], true],
   ["a flush behind the last reply", [10, 20, CUSTOM_TYPE_FRONTIER], false],
+  ["a flush behind the last reply, and another entry between them", [10, 20, "other", CUSTOM_TYPE_FRONTIER], false],
   ["a flush and another extension's entry behind it", [10, 20, CUSTOM_TYPE_FRONTIER, "other"], false],
   ["another extension's entry", [10, 20, "other"], true],
   ["a flush before the last reply", [10, CUSTOM_TYPE_FRONTIER, 20], true],

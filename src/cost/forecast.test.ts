@@ -118,7 +118,11 @@ describe("forecast of stubs", () => {
   test("expects of what is cleared, and of nothing else, that some comes back", () => {
     const talk = new Talk().user().call("a").result("a", K_TOKENS).call("b").result("b", "ok").say("done");
     const chances: Record<string, number> = { "a@3": 0.25, "b@5": 0.5 };
-    const { clearedTokens, recovery } = talk.forecast({ ...CONFIG, chanceOfUse: (key) => chances[key] ?? 1 });
+    const { clearedTokens, recovery } = talk.forecast({
+      ...CONFIG,
+      minBatchChars: 0,
+      chanceOfUse: (key) => chances[key] ?? 1,
+    });
     expect(recovery).toEqual({ requests: 0.25, tokens: clearedTokens * 0.25 });
     expect(talk.forecast().recovery).toBeUndefined();
     expect(talk.forecast({ ...CONFIG, chanceOfUse: () => 0 }).recovery).toBeUndefined();
