@@ -86,6 +86,7 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
     adding: ["--", "src/transcript/messages.test.ts"],
     env: { PROPERTY_RUNS: "2" },
   },
+  "node scripts/mutate.mjs src/cost": { prints: /^2 mutants, \d noticed, \d survived$/m, adding: ["--count", "2"] },
   "npx bun bench/chains.ts <session file>": { prints: /deep changes/ },
   "npx bun bench/working-set.ts <session file>": { prints: /anthropic-5m/ },
   "npx bun bench/defaults.ts [file]": { prints: /^anthropic-5m .*recorded/m, adding: ["--only", "rollingWindow=5"] },

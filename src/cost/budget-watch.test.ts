@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import type { ContextUsage } from "@mariozechner/pi-coding-agent";
-import { type BudgetConfig, BudgetWatch } from "./budget-watch.ts";
+import type { ContextUsage, SessionEntry } from "@mariozechner/pi-coding-agent";
+import { CUSTOM_TYPE_FRONTIER } from "../types.ts";
+import { type BudgetConfig, BudgetWatch, tokensToFree } from "./budget-watch.ts";
 
 const WINDOW = 100_000;
 const OFF: BudgetConfig = { autoBudgetThreshold: null, budgetTurnDelta: null, autoBudgetTokens: null };
@@ -205,4 +206,41 @@ test("a move to another place begins anew", () => {
   // No figure from before is left to measure a jump from.
   expect(watch.isDue(usage(30_000), 1_002, DELTA)).toBe(false);
   expect(watch.isDue(usage(45_000), 1_003, DELTA)).toBe(true);
+});
+
+/** Entries of a branch: replies by their times, and what extensions have written. */
+function branchOf(...parts: (number | string)[]): SessionEntry[] {
+  const entries: unknown[] = parts.map((part, i) => ({
+    ...{ id: `e${i}`, parentId: null, timestamp: "" },
+    ...(typeof part === "string"
+      ? { type: "custom", customType: part, data: {} }
+      : { type: "message", message: { role: "assistant", content: [], stopReason: "stop", timestamp: part } }),
+  }));
+  return entries as SessionEntry[];
+}
+
+test.each<[string, (number | string)[], boolean]>([
+  ["no flush", [10, 20], true],
+  ["a flush behind the last reply", [10, 20, CUSTOM_TYPE_FRONTIER], false],
+  ["a flush behind the last reply, and another entry between them", [10, 20, "other", CUSTOM_TYPE_FRONTIER], false],
+  ["a flush and another extension's entry behind it", [10, 20, CUSTOM_TYPE_FRONTIER, "other"], false],
+  ["another extension's entry", [10, 20, "other"], true],
+  ["a flush before the last reply", [10, CUSTOM_TYPE_FRONTIER, 20], true],
+  ["a flush, a reply, and a flush", [10, CUSTOM_TYPE_FRONTIER, 20, CUSTOM_TYPE_FRONTIER], false],
+])("after a resume the last reply's figure is judged unless a flush has made it stale: %s", (_, parts, isJudged) => {
+  watch.takeUp(branchOf(...parts));
+  expect(watch.isDue(usage(90_000), 20, THRESHOLD)).toBe(isJudged);
+  expect(watch.isDue(usage(90_000), 30, THRESHOLD)).toBe(true);
+});
+
+test.each<[string, number | null, Partial<BudgetConfig>, number]>([
+  ["nothing below the window's own limit", 79_999, {}, 0],
+  ["to three quarters of the window's own limit", 80_000, {}, 20_000],
+  ["to three quarters of a lower threshold", 50_000, { autoBudgetThreshold: 0.5 }, 12_500],
+  ["nothing more for a threshold above the window's own limit", 80_000, { autoBudgetThreshold: 0.9 }, 20_000],
+  ["to three quarters of so many tokens", 40_000, { autoBudgetTokens: 40_000 }, 10_000],
+  ["as much as a jump", 10_000, { budgetTurnDelta: 0.15 }, 15_000],
+  ["nothing where the size is unknown", null, { budgetTurnDelta: 0.15 }, 0],
+])("what a budget frees: %s", (_, tokens, config, freed) => {
+  expect(tokensToFree(usage(tokens), { ...OFF, ...config })).toBeCloseTo(freed, 5);
 });

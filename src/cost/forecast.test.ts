@@ -108,6 +108,26 @@ describe("forecast of stubs", () => {
     expect(cleared("x".repeat(222))).toBe(cleared("written"));
   });
 
+  test("passes over batches that are still at work", () => {
+    const talk = new Talk().user().call("a").result("a", K_TOKENS).say("done");
+    const held = talk.pending().map((batch) => ({ ...batch, held: true as const }));
+    expect(forecastStubs(talk.messages, held, CONFIG).clearedTokens).toBe(0);
+    expect(forecastSummarizer(held, CONFIG).inputTokens).toBe(0);
+  });
+
+  test("expects of what is cleared, and of nothing else, that some comes back", () => {
+    const talk = new Talk().user().call("a").result("a", K_TOKENS).call("b").result("b", "ok").say("done");
+    const chances: Record<string, number> = { "a@3": 0.25, "b@5": 0.5 };
+    const { clearedTokens, recovery } = talk.forecast({
+      ...CONFIG,
+      minBatchChars: 0,
+      chanceOfUse: (key) => chances[key] ?? 1,
+    });
+    expect(recovery).toEqual({ requests: 0.25, tokens: clearedTokens * 0.25 });
+    expect(talk.forecast().recovery).toBeUndefined();
+    expect(talk.forecast({ ...CONFIG, chanceOfUse: () => 0 }).recovery).toBeUndefined();
+  });
+
   test("changes the prompt from the first message on where that is the call", () => {
     const talk = new Talk().call("a", { content: K_TOKENS }).result("a", K_TOKENS).say("done");
     expect(talk.forecast().firstChanged).toBe(0);

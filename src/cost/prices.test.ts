@@ -10,6 +10,7 @@ import {
   type ModelCost,
   PRICE_PROFILES,
   pressureLimit,
+  priceOfAsking,
   ratesFor,
   readPrice,
   scaleRates,
@@ -193,6 +194,31 @@ describe("the decision on a flush", () => {
     expect(decideFlush(forecast({ carriedTokens: 139_000 })).flush).toBe(true);
     expect(decideFlush(forecast({ carriedTokens: 0, cacheIsCold: true })).flush).toBe(true);
   });
+});
+
+test("asking back reads the prompt once more for each request, and writes what comes back", () => {
+  // 2 × (10,000 × 0.5 + 100 × 25) + 1,000 × 6.25 = 21,250, by a million
+  expect(priceOfAsking({ requests: 2, tokens: 1_000 }, 10_000, MODEL)).toBeCloseTo(0.02125, 10);
+  // A prompt that is smaller than what is cleared of it reads nothing.
+  expect(priceOfAsking({ requests: 2, tokens: 1_000 }, -500, MODEL)).toBeCloseTo(0.01125, 10);
+});
+
+test("a flush waits for its rewrite, its summaries with a margin, and what is asked back", () => {
+  const forecast = {
+    clearedTokens: 10_000,
+    keptTokens: 20_000,
+    expectedRequests: 10,
+    prices: MODEL,
+    cacheIsCold: false,
+  };
+  const { waitsFor } = decideFlush({ ...forecast, summarizerCost: 0.04, recoveryCost: 0.01 }, undefined);
+  // 0.115 + 1.5 × 0.04 + 0.01
+  expect(waitsFor?.needed).toBeCloseTo(0.185, 10);
+});
+
+test("the profiles of Anthropic keep a prompt for five minutes and for an hour", () => {
+  const lifetimes = ["anthropic-5m", "anthropic-1h"].map((name) => PRICE_PROFILES.get(name)?.lifetimeMs);
+  expect(lifetimes).toEqual([300_000, 3_600_000]);
 });
 
 describe("requests to come", () => {

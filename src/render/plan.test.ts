@@ -188,6 +188,19 @@ test("the results of a chain that was put back stand raw, but for what was spill
   expect(stubsWith({ active: false })).toEqual([false, true, false, true]);
 });
 
+test.each<[string, Partial<ToolCallRecord>, string[], boolean]>([
+  ["go with its stub", {}, [], true],
+  ["of a spilled result wait", { spillPath: "/old/c1.txt" }, [], false],
+  ["of a spilled result go once they have had their time", { spillPath: "/old/c1.txt" }, ["c1@2"], true],
+  ["of a failed call wait", { isError: true }, [], false],
+  ["of a failed call go once they have had their time", { isError: true }, ["c1@2"], true],
+])("the arguments of a call %s", (_, change, purgedOccurrenceKeys, go) => {
+  const frontier: [string, unknown] = [CUSTOM_TYPE_FRONTIER, { ...Object(FRONTIER[1]), purgedOccurrenceKeys }];
+  const spill = { spillBytes: 70_000, spillLines: 3, resultPreview: "head" };
+  const one = record("c1", { ...("spillPath" in change ? spill : {}), ...change });
+  expect(planOf(index(one), frontier).argumentsOf("c1@2") !== undefined).toBe(go);
+});
+
 // A quarter of 10,000 characters and the reply, of which a stub may have three.
 test.each<[string, number, Partial<ToolCallRecord>, boolean]>([
   ["may be longer than the reply", 1_000, {}, true],
@@ -226,6 +239,8 @@ describe("the body of a compressed chain", () => {
     const refsWith = (...said: [string, unknown][]) =>
       planOf(...entries, ...said, FRONTIER).chains.map(({ body }) => body.match(/\bt\d\b/g));
     expect(refsWith()).toEqual([["t1"]]);
+    const earlier = chainOf(["c1@2", "c2@2"], { protectedToolCallIds: ["c2"] });
+    expect(planOf(entries[0] ?? FRONTIER, earlier, FRONTIER).chains[0]?.body).not.toContain("t2");
     expect(refsWith(choose("c1@2", "keep"), choose("c2@2", "drop"))).toEqual([["t2"]]);
   });
 
