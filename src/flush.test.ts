@@ -353,6 +353,15 @@ describe("a read whose file was edited since", () => {
     expect(session.stub("c4@4")).toEndWith("t4]\nabout c4");
   });
 
+  test("is told from a later result under the same id", async () => {
+    const session = new Session();
+    await session.flush(batches.slice(0, 2), SHORT, {}, [
+      ...messages,
+      ...finishedCall("c1", ["read", args, "text"], 9),
+    ]);
+    expect(session.stub("c1@1")).toContain("\nOutdated: edited since by t2");
+  });
+
   test("says it as of its flush, whatever comes later", async () => {
     const session = new Session();
     await session.flush(batches.slice(0, 2), SHORT, {}, messages.slice(0, 4));
