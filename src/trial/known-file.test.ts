@@ -65,6 +65,14 @@ describe("KnownFile", () => {
     );
   });
 
+  test("does not take a second place for the one that was replaced, where the first is not known to its end", () => {
+    const file = new KnownFile();
+    file.learn(2, ["ab", "ab", "a"], 4);
+    file.replace("\nab\n", "a");
+    expect(file.numbered()).toEqual([]);
+    expect(file.has("b")).toBeUndefined();
+  });
+
   test("believes what it sees over what it knew", () => {
     const file = KnownFile.of("a\nb\nc");
     file.learn(2, ["changed"]);

@@ -79,6 +79,8 @@ export class KnownFile {
       const text = lines.join("\n");
       const at = text.indexOf(oldText);
       if (at < 0) continue;
+      // The one that was replaced may have begun before what is known, and run into this one.
+      if (from > 1 && at < oldText.length - 1 && overlapsItself(oldText)) break;
       const changed = (text.slice(0, at) + newText + text.slice(at + oldText.length)).split("\n");
       this.splice(from, lines.length, changed);
       return;
@@ -116,4 +118,10 @@ export class KnownFile {
     }
     return found;
   }
+}
+
+/** Two places of the text can share characters: it ends as it begins. */
+function overlapsItself(text: string): boolean {
+  for (let length = 1; length < text.length; length++) if (text.endsWith(text.slice(0, length))) return true;
+  return false;
 }
