@@ -76,7 +76,7 @@ const COMMANDS: Readonly<Record<string, Run | RunElsewhere>> = {
   // Those that take longest begin first.
   "npm run screenshots": { prints: /progress\.png/, missing: missingForPictures },
   "npx bun bench/same-figures.ts": { prints: /new host[\s\S]*Answers cost/, missing: missingTmux },
-  "npm run bench": { prints: /^ +10000 /m },
+  "npm run bench": { prints: /^ +10000 [\s\S]*^old +on-demand +1000 /m, adding: ["--", "old", "on-demand", "1000"] },
   "npm test -- src/flush.test.ts": { prints: /^\d+ passed, 0 failed$/m },
   "npm run docs": { prints: /configuration\.ts/ },
   "npm run demo": { prints: /^pi 0\.73 [\s\S]*shipped settings [^\n]*−\d+%[\s\S]* (\d+) of \1 are identical/m },
