@@ -232,13 +232,11 @@ export class SimulatedSession {
     this.onFrontier = () => {
       epoch ??= this.frontiers();
     };
-    // A flush may commit after the render and before the line that waits for it: only what is read after it counts, but
-    // for the comparison of the two lists, which is the first that asks for pairs again.
-    let isRendered = false;
+    // A flush may commit after the render and before the line that waits for it. The engine looks for the last reply, and
+    // then renders at once: what is committed after that look counts for the next request.
     const watched = new Proxy(messages, {
       get: (target, key, receiver) => {
-        isRendered ||= key === "entries" && epoch !== undefined;
-        if (!isRendered) epoch = undefined;
+        if (key === "findLast") epoch = undefined;
         return Reflect.get(target, key, receiver);
       },
     });
