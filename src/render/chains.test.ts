@@ -58,3 +58,23 @@ test("the lines of an old chain keep the end of a path and the outcome", () => {
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(70);
   expect(rest.at(-1)?.body).toContain("2,000 chars");
 });
+
+test("a result without a record is named by the id of its call, or by its key where the server gave no id", () => {
+  const state = {
+    ...{ choices: new Map(), duplicates: new Map(), summaries: new Map(), legacySummaries: [] },
+    ...{ calls: new Map(), pointers: new Map(), purged: new Set<string>(), bareIds: new Set<string>(), journal: [] },
+  };
+  const found = (toolCallId: string) => {
+    const entry: ChainCompressionEntry = {
+      ...{ blockId: "b1", startUserTimestamp: 1, finalAssistantTimestamp: 3, toolRefs: ["t1"], compressedAt: 0 },
+      ...{ droppedToolCallIds: [toolCallId], droppedOccurrenceKeys: [`${toolCallId}@2`] },
+    };
+    const content = [{ type: "text" as const, text: "done" }];
+    const result = { role: "toolResult" as const, toolName: "bash", content, isError: false, timestamp: 2, toolCallId };
+    const original = { message: result, args: { command: "npm test" }, keys: [`${toolCallId}@2`, toolCallId] };
+    const sources = { findOriginal: () => original, protectTags: false };
+    return renderChains({ ...state, chains: new Map([["b1", entry]]) }, sources)[0]?.body;
+  };
+  expect(found("c1")).toBe("- c1 bash npm test, 4 chars, ok");
+  expect(found("")).toBe("- @2 bash npm test, 4 chars, ok");
+});

@@ -116,7 +116,8 @@ function callOf(key: string, state: CommittedState, findOriginal: FindOriginal):
   // Earlier releases dropped calls that they had not indexed; the raw id still finds those.
   const original = findOriginal(key);
   if (!original) return { ref: key, line: "output no longer known", summary: "" };
-  return { ref: original.message.toolCallId, line: describeRecord(recordOf(original)), summary: "" };
+  // A server that gives no ids leaves the key alone to name it.
+  return { ref: original.message.toolCallId || key, line: describeRecord(recordOf(original)), summary: "" };
 }
 
 /** Characters of a terse line that its ref and its outcome leave to the call, at least. */
