@@ -2,7 +2,6 @@
 import { afterAll, beforeEach, describe, expect, setSystemTime, test } from "bun:test";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage } from "@mariozechner/pi-ai";
-import { NOTHING_IN_USE } from "../src/capture/in-use.ts";
 import { statusOf } from "../src/commands/status.ts";
 import { PRICE_PROFILES } from "../src/cost/prices.ts";
 import { SYSTEM_CLOCK } from "../src/engine/environment.ts";
@@ -193,7 +192,7 @@ function asking(played: SimulatedSession, isPaid = true) {
     const messages = state.messages();
     const pending = state.pending(messages, { batchingMode: "turn", protectedTurns: 0, isProtected });
     const unpaid = isPaid ? [] : pending;
-    const inUse = NOTHING_IN_USE;
+    const inUse = new Map<string, number>();
     const question = { messages, pending, inUse, unpaid, isProtected, render: () => messages, usage: undefined, model };
     const config = played.pruner.settings;
     return cache.decide({ ...question, summarizer: summarizers.choose(config, played.host), config });

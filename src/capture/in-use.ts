@@ -5,6 +5,7 @@
 import { homedir } from "node:os";
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { ToolCall, ToolResultMessage } from "@mariozechner/pi-ai";
+import { Follower } from "../transcript/follower.ts";
 import {
   contentChars,
   isAnswer,
@@ -29,9 +30,6 @@ const RUNS = 1;
 
 /** What is in use: characters of each result and its call's arguments, by occurrence key. */
 export type InUse = ReadonlyMap<string, number>;
-
-/** Nothing. */
-export const NOTHING_IN_USE: InUse = new Map();
 
 /** Characters that may be in use, whatever the model's window, and as many at most as it has tokens: a quarter of it. */
 const MAX_CHARS = 200_000;
@@ -90,17 +88,16 @@ interface FileState {
   run: number;
 }
 
-/** Follows one session. Each message is looked at once, as long as the lists that it is given go on where the last one ended. */
+/** Follows one session, whose messages the host copies for each request. */
 export class WorkingSet {
+  private readonly follower = new Follower((cwd: string) => new Facts(cwd), hasSameName);
   private facts: Facts | undefined;
 
   /** What is in use before the next request. */
   of(messages: readonly AgentMessage[], question: InUseQuestion): InUse {
-    const { cwd } = question;
     // The hosts' lists and the branch differ in other messages: the newer host puts those of the system among them.
     const told = messages.filter((message) => isAssistant(message) || isToolResult(message));
-    if (!this.facts?.goesOnWith(told, cwd)) this.facts = new Facts(cwd);
-    this.facts.take(told);
+    this.facts = this.follower.follow(told, question.cwd);
     return capped(this.facts.inUse(question), question.maxChars);
   }
 
@@ -123,41 +120,26 @@ class Facts {
   private failed = new Set<string>();
   private readonly pairing = new CallPairing();
   private readonly ids = new ResultIds();
-  private first = "";
-  private last = "";
-  private taken = 0;
   private requests = 0;
   private run = 0;
   private readonly home = homedir();
 
   constructor(private readonly cwd: string) {}
 
-  /** A session is a tree: with the same first and last message, everything between them is the same. */
-  goesOnWith(messages: readonly AgentMessage[], cwd: string): boolean {
-    const { taken } = this;
-    if (cwd !== this.cwd || taken === 0 || messages.length < taken) return false;
-    return nameOf(messages[0]) === this.first && nameOf(messages[taken - 1]) === this.last;
-  }
-
-  take(messages: readonly AgentMessage[]): void {
-    for (const message of messages.slice(this.taken)) {
-      if (isAssistant(message)) {
-        this.pairing.open(message);
-        this.ids.opens();
-      }
-      if (isAnswer(message)) this.requests += 1;
-      if (isClosingReply(message)) {
-        this.run += 1;
-        this.failed = new Set();
-      }
-      if (!isToolResult(message)) continue;
-      const call = this.pairing.take(message.toolCallId);
-      const key = occurrenceKey(this.ids.idOf(message), message.timestamp);
-      if (call) this.add(key, call, message);
+  take(message: AgentMessage): void {
+    if (isAssistant(message)) {
+      this.pairing.open(message);
+      this.ids.opens();
     }
-    this.first = nameOf(messages[0]);
-    this.last = nameOf(messages.at(-1));
-    this.taken = messages.length;
+    if (isAnswer(message)) this.requests += 1;
+    if (isClosingReply(message)) {
+      this.run += 1;
+      this.failed = new Set();
+    }
+    if (!isToolResult(message)) return;
+    const call = this.pairing.take(message.toolCallId);
+    const key = occurrenceKey(this.ids.idOf(message), message.timestamp);
+    if (call) this.add(key, call, message);
   }
 
   inUse({ requests, isPriced, isCondensed }: InUseQuestion): Item[] {
@@ -249,6 +231,10 @@ function capped(items: readonly Item[], maxChars: number): InUse {
     inUse.set(key, chars);
   }
   return inUse;
+}
+
+function hasSameName(one: AgentMessage | undefined, other: AgentMessage | undefined): boolean {
+  return nameOf(one) === nameOf(other);
 }
 
 function nameOf(message: AgentMessage | undefined): string {

@@ -6,14 +6,21 @@ export interface Reader {
   take(message: AgentMessage): void;
 }
 
+/** Both are the same message of the session. */
+type IsSame = (one: AgentMessage | undefined, other: AgentMessage | undefined) => boolean;
+
 /**
  * Looks at each message once, as long as the lists that it is given go on where the last one ended and `key`, which a
- * reader is made for, is the same. The messages of one session are the same objects each time.
+ * reader is made for, is the same. The messages of one session are the same objects each time, unless `isSame` says how
+ * else they are known again.
  */
 export class Follower<Key, R extends Reader> {
   private known: { key: Key; reader: R; first?: AgentMessage; last?: AgentMessage; taken: number } | undefined;
 
-  constructor(private readonly makeReader: (key: Key) => R) {}
+  constructor(
+    private readonly makeReader: (key: Key) => R,
+    private readonly isSame: IsSame = (one, other) => one === other,
+  ) {}
 
   /** The reader, which has read `messages` to their end. */
   follow(messages: readonly AgentMessage[], key: Key): R {
@@ -28,6 +35,7 @@ export class Follower<Key, R extends Reader> {
   private goesOn(messages: readonly AgentMessage[], key: Key): { reader: R; taken: number } | undefined {
     const { known } = this;
     if (!known || known.key !== key || known.taken === 0 || messages.length < known.taken) return undefined;
-    return messages[0] === known.first && messages[known.taken - 1] === known.last ? known : undefined;
+    const { isSame } = this;
+    return isSame(messages[0], known.first) && isSame(messages[known.taken - 1], known.last) ? known : undefined;
   }
 }
