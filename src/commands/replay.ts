@@ -10,7 +10,7 @@ import { findModel } from "../host/models.ts";
 import { reasonOf } from "../text/text.ts";
 import { isAssistant } from "../transcript/messages.ts";
 import type { ContextPruneConfig } from "../types.ts";
-import { answer, type CommandInput, type CommandResult, failure, info, SHOWN, warning } from "./types.ts";
+import { type CommandInput, type CommandResult, inBackground, info, warning } from "./types.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../bin/pi-condense.mjs", import.meta.url));
 /** Milliseconds; sessions of thousands of requests take a minute. */
@@ -18,15 +18,9 @@ const LIMIT_MS = 10 * 60_000;
 const MAX_OUTPUT_BYTES = 1_000_000;
 const KEY = "pruner-replay";
 
-/**
- * Runs the command line in a process of its own. In a terminal the answer comes later, from the background: a host that
- * waits for a command takes no prompt meanwhile.
- */
+/** Runs the command line in a process of its own. */
 export async function replay(input: CommandInput): Promise<CommandResult> {
-  const running = replayOf(input).catch(failure);
-  if (!input.host.terminal) return running;
-  void running.then((result) => answer(input.host, result));
-  return SHOWN;
+  return inBackground(input.host, replayOf(input));
 }
 
 async function replayOf({ pruner, host }: CommandInput): Promise<CommandResult> {

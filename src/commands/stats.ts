@@ -7,7 +7,7 @@ import { billParts, billSentence, dollars } from "../money/sentences.ts";
 import type { Pruner } from "../runtime.ts";
 import { count, grouped } from "../text/text.ts";
 import type { StatsEntryData } from "../types.ts";
-import { answer, type CommandInput, type CommandResult, failure, info, NO_SESSION, SHOWN } from "./types.ts";
+import { type CommandInput, type CommandResult, inBackground, info, NO_SESSION } from "./types.ts";
 
 const KEY = "pruner-stats";
 
@@ -29,16 +29,9 @@ function describeStats(stats: Readonly<StatsEntryData>): string {
   ].join("\n");
 }
 
-/**
- * What all sessions of this machine were billed. In a terminal the answer comes later, from the background: a host that
- * waits for a command takes no prompt meanwhile.
- */
+/** What all sessions of this machine were billed. */
 export async function statsOfAll({ pruner, host }: CommandInput): Promise<CommandResult> {
-  const { terminal } = host;
-  const reading = readAll(pruner, host);
-  if (!terminal) return reading;
-  void reading.then((result) => answer(host, result));
-  return SHOWN;
+  return inBackground(host, readAll(pruner, host));
 }
 
 async function readAll(pruner: Pruner, host: HostSnapshot): Promise<CommandResult> {
@@ -51,8 +44,6 @@ async function readAll(pruner: Pruner, host: HostSnapshot): Promise<CommandResul
     show(0);
     const options = { ...modelFacts(models, process.env.PI_CACHE_RETENTION), config: () => pruner.settings };
     return info(describeLifetime(await lifetimeOf(files, options, show)));
-  } catch (error) {
-    return failure(error);
   } finally {
     terminal?.setWidget(KEY, undefined);
   }

@@ -47,6 +47,17 @@ export const SHOWN: CommandResult = Object.freeze({ message: "", type: "info" })
 
 export const NO_SESSION: CommandResult = { message: "The pruner could not read this session.", type: "warning" };
 
+/**
+ * In a terminal the answer comes later, from the background: a host that waits for a command takes no prompt meanwhile.
+ * Elsewhere it is waited for.
+ */
+export async function inBackground(host: HostSnapshot, running: Promise<CommandResult>): Promise<CommandResult> {
+  const result = running.catch(failure);
+  if (!host.terminal) return result;
+  void result.then((made) => answer(host, made));
+  return SHOWN;
+}
+
 export function failure(error: unknown): CommandResult {
   return { message: reasonOf(error), type: "error" };
 }

@@ -1,7 +1,7 @@
 /** Whether a compaction that the host announces is needed, judged by what a request would carry and not by what is stored. */
 import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import { isAnswer, isAssistant } from "../transcript/messages.ts";
-import { estimateTextTokens, estimateTokens } from "../transcript/tokens.ts";
+import { estimateTextTokens, estimateTokens, RESERVE_TOKENS } from "../transcript/tokens.ts";
 
 /** Who or what wants a compaction: a person or an extension, the size of the context, or a provider that refused. */
 export type CompactionReason = "manual" | "threshold" | "overflow";
@@ -25,9 +25,6 @@ export interface CompactionQuestion {
   window: number | undefined;
   reserveTokens: number;
 }
-
-/** What pi keeps free where it does not say. */
-const RESERVE_TOKENS = 16_384;
 
 /** Descriptions of the tools, and what an estimate may be short by. */
 const TOOL_TOKENS = 4_000;

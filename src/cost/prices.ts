@@ -2,6 +2,7 @@
  * What tokens cost, and when a rewrite of the cached prompt pays. Pure; prices are in USD per million tokens, and any
  * other unit does as well as long as one comparison keeps to it.
  */
+import { RESERVE_TOKENS } from "../transcript/tokens.ts";
 
 /** Prices of one million tokens. */
 export interface Rates {
@@ -242,8 +243,6 @@ export function isCacheCold({ now, lastRequestAt, lifetimeMs, modelChanged, comp
   return modelChanged || compacted || lastRequestAt === undefined || now - lastRequestAt > lifetimeMs;
 }
 
-/** Tokens of the window that pi keeps free: where fewer are left, it compacts. */
-const RESERVE_TOKENS = 16_384;
 /** Tokens of a result as long as the host's tools return at most: 50 KB. */
 const RESULT_TOKENS = 12_800;
 const PRESSURE_SHARE = 0.8;

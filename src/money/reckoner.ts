@@ -6,6 +6,7 @@
  * then, or to it without what is condensed by now. A request that went out raw saves nothing, whatever is condensed.
  * What no provider has counted saves nothing either.
  */
+
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { DEFAULT_PROFILE, type ModelCost, ratesFor, readPrice, type TokenCounts } from "../cost/prices.ts";
@@ -14,6 +15,7 @@ import { modelOf } from "../replay/recording.ts";
 import type { SessionReader } from "../session/branch.ts";
 import { readOwnEntry } from "../session/entries.ts";
 import { isAssistant, isDropped, toolCallsOf } from "../transcript/messages.ts";
+import { RESERVE_TOKENS } from "../transcript/tokens.ts";
 import type { StatsEntryData } from "../types.ts";
 import { type Bill, emptyBill } from "./bill.ts";
 import { ModelBook } from "./model-book.ts";
@@ -74,9 +76,6 @@ interface Latest {
   rawTokens: number;
   rawCost: number;
 }
-
-/** Tokens that a compaction leaves free. */
-const RESERVE_TOKENS = 16_384;
 
 /** One session. Each entry is looked at once. */
 export class Reckoner {

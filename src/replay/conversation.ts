@@ -3,7 +3,7 @@ import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { messageOf } from "../session/branch.ts";
 import { IMAGE_CHARS, isAssistant, isToolResult, textOf } from "../transcript/messages.ts";
-import { CHARS_PER_TOKEN, estimateTextTokens } from "../transcript/tokens.ts";
+import { CHARS_PER_TOKEN, estimateTextTokens, RESERVE_TOKENS } from "../transcript/tokens.ts";
 
 type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 
@@ -11,7 +11,7 @@ type CompactionEntry = Extract<SessionEntry, { type: "compaction" }>;
 const RESULT_CHARS = 2_000;
 
 /** The host's settings of compaction, by default. Tokens. */
-export const COMPACTION_DEFAULTS = { reserveTokens: 16_384, keepRecentTokens: 20_000 };
+export const COMPACTION_DEFAULTS = { reserveTokens: RESERVE_TOKENS, keepRecentTokens: 20_000 };
 
 /** The conversation as the host builds it from a branch: the last compaction's summary, what it kept, what came later. */
 export function conversationOf(branch: readonly SessionEntry[]): AgentMessage[] {

@@ -63,12 +63,12 @@ export function estimateTokens(messages: readonly AgentMessage[]): number {
   return messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
 }
 
-/** Tokens of a window that are left for the system prompt, the tools and the answer; pi's own reserve. */
-const WINDOW_RESERVE = 16_384;
+/** Tokens of a window that pi by default leaves for the system prompt, the tools and the answer: where fewer are left, it compacts. */
+export const RESERVE_TOKENS = 16_384;
 
 /** Whether a conversation leaves room in a window of so many tokens; any does where that is unknown. */
 export function fitsWindow(messages: readonly AgentMessage[], window: number | undefined): boolean {
-  return window === undefined || estimateTokens(messages) <= window - Math.min(WINDOW_RESERVE, window / 4);
+  return window === undefined || estimateTokens(messages) <= window - Math.min(RESERVE_TOKENS, window / 4);
 }
 
 /** Tokens of one message; 0 for one that no provider is sent. */
