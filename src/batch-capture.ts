@@ -138,8 +138,7 @@ export function captureOversized(
   messages: readonly AgentMessage[],
   options: Pick<CaptureOptions, "isDealtWith" | "isExempt"> & { threshold: number },
 ): CapturedBatch[] {
-  const isWanted = (result: Pick<ToolResultMessage, "content"> | undefined) =>
-    result !== undefined &&
+  const isWanted = (result: Pick<ToolResultMessage, "content">) =>
     contentChars(result.content) >= options.threshold &&
     isUnderstood(result) &&
     extractToolResultText(result).length >= options.threshold;

@@ -308,7 +308,8 @@ export class SessionEngine {
     const { mustFree } = this.budget;
     const tokens = mustFree ? tokensToFree(this.usage(moment, messages), this.settings) : 0;
     // What is in use is told as of the trigger's turn, so that a session which is taken up does not answer it anew.
-    const work = this.scope.workIn(moment, this.scope.ownMessages(trigger.upToReply), trigger.upToResults, tokens);
+    const upToReply = this.scope.ownMessages(messages.slice(0, trigger.toReply));
+    const work = this.scope.workIn(moment, upToReply, messages.slice(0, trigger.toResults), tokens);
     if (work.pending.length === 0 && !this.state.indexer.hasUncommitted()) return;
     this.budget.mustFree = false;
     const done = this.flush(moment, { ...work, mustFree });

@@ -7,9 +7,9 @@ import type { ContextPruneConfig } from "../types.ts";
 export interface Trigger {
   /** Tells it from others of the session. */
   name: string;
-  /** The conversation to the reply, and to the results of its calls. */
-  upToReply: readonly AgentMessage[];
-  upToResults: readonly AgentMessage[];
+  /** Number of messages to the reply, itself included, and to the results of its calls. */
+  toReply: number;
+  toResults: number;
 }
 
 /** The last trigger of `messages`, once the results of its calls have come or something else has come after it. */
@@ -21,11 +21,7 @@ export function lastTrigger(
   if (index < 0) return undefined;
   const end = turnEnd(messages, index);
   if (end === messages.length && awaitsResults(messages, index)) return undefined;
-  return {
-    name: nameOf(messages, index),
-    upToReply: messages.slice(0, index + 1),
-    upToResults: messages.slice(0, end),
-  };
+  return { name: nameOf(messages, index), toReply: index + 1, toResults: end };
 }
 
 /**

@@ -112,8 +112,7 @@ export class SessionFigures {
       if (isAssistant(message)) pairing.open(message);
       const result = resultOf(message);
       if (!result) continue;
-      const command = message.role === "bashExecution" ? { command: message.command } : undefined;
-      const args = command ?? pairing.take(result.toolCallId)?.arguments;
+      const args = pairing.argumentsFor(message);
       const isPending = args && !this.sources.isExempt({ toolName: result.toolName, args });
       if (isPending) tokens += contentTokens(result.content);
     }

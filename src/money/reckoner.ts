@@ -20,7 +20,7 @@ import type { StatsEntryData } from "../types.ts";
 import { type Bill, emptyBill } from "./bill.ts";
 import { ModelBook } from "./model-book.ts";
 import { PastSession } from "./past.ts";
-import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, rewriteCost } from "./request.ts";
+import { costOfOther, countsOf, nearestOf, promptOf, rawCounterpart, recordedCost, rewriteCost } from "./request.ts";
 
 export interface ReckonerOptions {
   /** Where the session stands, so that its blobs are found. */
@@ -173,7 +173,7 @@ export class Reckoner {
     const added = { rawTokens: this.total.rawTokens - tokensBefore, rawCost: this.total.rawCost - costBefore };
     const calls = toolCallsOf(reply).length;
     if (before && !asks)
-      this.latest = { sent, rawBefore: before.raw, calls, rereads: 0, cost: costRecorded(reply), ...added };
+      this.latest = { sent, rawBefore: before.raw, calls, rereads: 0, cost: recordedCost(reply), ...added };
   }
 
   /** A reply that did nothing but fetch again what had been condensed: a raw session would not have sent its request. */
@@ -193,7 +193,7 @@ export class Reckoner {
   private add(reply: AssistantMessage, request: Reckoned): void {
     const { total } = this;
     const { counts, raw, asks, applied, rewrittenTokens, recovered, newlyRecovered } = request;
-    const recorded = costRecorded(reply);
+    const recorded = recordedCost(reply);
     const prices = recorded > 0 ? this.pricesOf(modelOf(reply)) : undefined;
     total.requests += 1;
     total.sentTokens += promptOf(counts);
@@ -257,9 +257,4 @@ export class Reckoner {
   private get since(): number {
     return this.options.since ?? Number.NEGATIVE_INFINITY;
   }
-}
-
-function costRecorded({ usage }: AssistantMessage): number {
-  const total = usage?.cost?.total;
-  return typeof total === "number" && Number.isFinite(total) && total > 0 ? total : 0;
 }

@@ -2,15 +2,24 @@
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import { costOf, type ModelCost, ratesFor, readPrice, type TokenCounts, writePrice } from "../cost/prices.ts";
 
-/** Tokens of a reply's request as its provider counted them; what is no number counts as none. */
+/** Tokens of a reply's request as its provider counted them. */
 export function countsOf({ usage }: AssistantMessage): TokenCounts {
-  const amount = (value: unknown) => (typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0);
   return {
-    read: amount(usage?.cacheRead),
-    write: amount(usage?.cacheWrite),
-    input: amount(usage?.input),
-    output: amount(usage?.output),
+    read: amountOf(usage?.cacheRead),
+    write: amountOf(usage?.cacheWrite),
+    input: amountOf(usage?.input),
+    output: amountOf(usage?.output),
   };
+}
+
+/** USD that a reply's request has cost, as recorded. */
+export function recordedCost({ usage }: AssistantMessage): number {
+  return amountOf(usage?.cost?.total);
+}
+
+/** What is no number counts as none. */
+function amountOf(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
 }
 
 export function promptOf({ read, write, input }: TokenCounts): number {

@@ -50,10 +50,7 @@ function originalsIn(entries: readonly SessionEntry[]): OriginalResult[] {
     if (isAssistant(message)) pairing.open(message);
     const result = resultOf(message);
     if (!result) continue;
-    const args =
-      message.role === "bashExecution"
-        ? { command: message.command }
-        : (pairing.take(result.toolCallId)?.arguments ?? {});
+    const args = pairing.argumentsFor(message) ?? {};
     found.push({ message: result, args, keys: [keyOf(result), String(result.toolCallId)] });
   }
   return found;

@@ -1,6 +1,7 @@
 /** Which result answers which call. */
+import type { AgentMessage } from "@mariozechner/pi-agent-core";
 import type { AssistantMessage, ToolCall } from "@mariozechner/pi-ai";
-import { isDropped, toolCallsOf } from "./messages.ts";
+import { isDropped, isToolResult, toolCallsOf } from "./messages.ts";
 
 /**
  * Pairs results with calls as a provider does once the transcript is repaired: a result belongs to the latest assistant
@@ -30,6 +31,12 @@ export class CallPairing {
     if (place === 0) this.waiting.shift();
     else if (call) this.waiting.splice(place, 1);
     return call;
+  }
+
+  /** The arguments that a result came of: of the call that it answers, or the command that the user has run. */
+  argumentsFor(message: AgentMessage): Record<string, unknown> | undefined {
+    if (message.role === "bashExecution") return { command: message.command };
+    return isToolResult(message) ? this.take(message.toolCallId)?.arguments : undefined;
   }
 
   /** Whether a call of the latest assistant message still has no result. */

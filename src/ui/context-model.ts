@@ -107,8 +107,7 @@ function resultKinds({ raw, plan, isProtected }: ContextView): ReadonlyMap<strin
     const result = resultOf(message);
     if (!result) continue;
     const { toolCallId, toolName } = result;
-    const { role } = message;
-    const args = role === "bashExecution" ? { command: message.command } : pairing.take(toolCallId)?.arguments;
+    const args = pairing.argumentsFor(message);
     const key = keyOf(result);
     const replacement = plan.replacements.get(key) ?? plan.replacements.get(toolCallId);
     if (isProtected({ toolName, args: args ?? {} })) kinds.set(key, "protected");

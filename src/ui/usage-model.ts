@@ -2,6 +2,7 @@
 import type { AssistantMessage } from "@mariozechner/pi-ai";
 import type { SessionEntry } from "@mariozechner/pi-coding-agent";
 import { DEFAULT_PROFILE } from "../cost/prices.ts";
+import { modelOf } from "../replay/recording.ts";
 import { isAnswer } from "../transcript/messages.ts";
 import { CUSTOM_TYPE_FRONTIER } from "../types.ts";
 
@@ -55,10 +56,6 @@ export function cacheShare(
   const flushReason = lowBehindFlush > 1 ? "flushes" : "flush";
   const why = isCold ? "cold" : replies.at(-1)?.flushed ? flushReason : "unexplained";
   return { mean: read / total, shares, fallen: isLow ? why : false };
-}
-
-function modelOf({ provider, model }: AssistantMessage): string {
-  return `${provider}/${model}`;
 }
 
 function promptTokens({ usage }: AssistantMessage): number {
