@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createFolders } from "../test/support/folders.ts";
 import { HOSTS, type Host, PRODUCT_ENTRY } from "../test/support/host-paths.ts";
 import { FILES, scriptOf, TURNS } from "../test/terminal/conversation.ts";
-import { pause, Terminal } from "../test/terminal/tmux.ts";
+import { pause, play, Terminal } from "../test/terminal/tmux.ts";
 
 const LIMIT_MS = 240_000;
 /** Milliseconds after which an answer stands on the screen. */
@@ -42,11 +42,7 @@ async function show(host: Host): Promise<void> {
   try {
     process.stdout.write(`\n${host} host\n`);
     await terminal.see(/main( •|$)/m, 60_000);
-    for (const { prompt, replies } of session ? [] : [...TURNS, ...MORE]) {
-      await terminal.submit(prompt);
-      await terminal.see(replies.at(-1)?.text?.slice(0, 20) ?? "", 30_000);
-      await pause(1_000);
-    }
+    await play(terminal, session ? [] : [...TURNS, ...MORE], 1_000);
     if (session) {
       await terminal.submit("/pruner now");
       await terminal.see(/Condensed \d|Nothing/, LIMIT_MS);

@@ -9,7 +9,7 @@ import { createFolders } from "../test/support/folders.ts";
 import { REPOSITORY } from "../test/support/host-paths.ts";
 import type { Script, ScriptedReply } from "../test/support/script.ts";
 import { FILES } from "../test/terminal/conversation.ts";
-import { pause, Terminal } from "../test/terminal/tmux.ts";
+import { pause, play, Terminal } from "../test/terminal/tmux.ts";
 
 const COLUMNS = 100;
 const ROWS = 34;
@@ -156,11 +156,7 @@ async function picturesOf(
   const terminal = new Terminal("new", { folders, script, settings, columns: COLUMNS, rows: ROWS });
   try {
     await terminal.see(/main( •|$)/m, 30_000);
-    for (const { prompt, replies } of TURNS) {
-      await terminal.submit(prompt);
-      await terminal.see(replies.at(-1)?.text?.slice(0, 20) ?? "", 30_000);
-      await pause(800);
-    }
+    await play(terminal, TURNS, 800);
     await show(terminal, async (name) => {
       await pause(500);
       const ansi = join(folders.root, `${name}.ansi`);

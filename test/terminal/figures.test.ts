@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { createFolders } from "../support/folders.ts";
 import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.ts";
 import { FILES, scriptOf, TURNS } from "./conversation.ts";
-import { missingTmux, pause, Terminal } from "./tmux.ts";
+import { missingTmux, play, Terminal } from "./tmux.ts";
 
 const reason = missingTmux();
 const SETTINGS = { summarizerModel: "scripted/sum", pruneOn: "agent-message", protectedPaths: ["README.md"] };
@@ -41,11 +41,7 @@ async function answersOf(host: Host) {
   });
   try {
     await terminal.see(/main( •|$)/m, 30_000);
-    for (const { prompt, replies } of TURNS) {
-      await terminal.submit(prompt);
-      await terminal.see(replies.at(-1)?.text?.slice(0, 24) ?? "", 30_000);
-      await pause(500);
-    }
+    await play(terminal, TURNS, 500);
     await terminal.submit("/pruner status");
     const status = await terminal.see("Prompt cache: ");
     await terminal.submit("/pruner context");

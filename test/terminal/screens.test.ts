@@ -5,7 +5,7 @@ import type { Message } from "@mariozechner/pi-ai";
 import { createFolders, type PiFolders } from "../support/folders.ts";
 import { HOSTS, type Host, PRODUCT_ENTRY } from "../support/host-paths.ts";
 import { FILES, SUMMARY_TEXT, scriptOf, TURNS } from "./conversation.ts";
-import { missingTmux, pause, Terminal, type TerminalOptions } from "./tmux.ts";
+import { missingTmux, play, Terminal, type TerminalOptions } from "./tmux.ts";
 
 const reason = missingTmux();
 const LIMIT_MS = 90_000;
@@ -36,15 +36,6 @@ async function start(
   return terminal;
 }
 
-/** Plays the first turns of the conversation. */
-async function play(running: Terminal, turns: number): Promise<void> {
-  for (const { prompt, replies } of TURNS.slice(0, turns)) {
-    await running.submit(prompt);
-    await running.see(replies.at(-1)?.text?.slice(0, 24) ?? "", 30_000);
-    await pause(300);
-  }
-}
-
 function saved(): Record<string, unknown> {
   return JSON.parse(readFileSync(join(folders?.agentDir ?? "", "settings.json"), "utf8")).contextPrune;
 }
@@ -63,7 +54,7 @@ for (const host of HOSTS) {
       async () => {
         const running = await start(host, { summarizerModel: "none" }, { product: PRODUCT_ENTRY });
         const before = saved();
-        await play(running, 1);
+        await play(running, TURNS.slice(0, 1), 300);
         await running.submit("/pruner");
         await running.see("Pruner settings");
         await running.press("Space");
@@ -100,7 +91,7 @@ for (const host of HOSTS) {
       "the tree leads to a summary and its original, the chart and the status answer",
       async () => {
         const running = await start(host, { summarizerModel: "scripted/sum" });
-        await play(running, 2);
+        await play(running, TURNS.slice(0, 2), 300);
         await running.see(/pruner [\d.]+k→[\d.]+k? \(-\d+%\)/);
         await running.submit("/pruner tree");
         await running.see("Condensed: ");
@@ -151,7 +142,7 @@ for (const host of HOSTS) {
             },
           },
         );
-        await play(running, 3);
+        await play(running, TURNS.slice(0, 3), 300);
         await running.submit("Take your time.");
         await running.see("A reply that");
         await running.submit("/pruner now");
@@ -173,7 +164,7 @@ for (const host of HOSTS) {
       "settings edited by hand hold after /reload, and /compact and /login are the host's own",
       async () => {
         const running = await start(host, { summarizerModel: "none" });
-        await play(running, 2);
+        await play(running, TURNS.slice(0, 2), 300);
         const file = join(folders?.agentDir ?? "", "settings.json");
         const settings = JSON.parse(readFileSync(file, "utf8"));
         settings.contextPrune.minBatchChars = 2345;
@@ -203,7 +194,7 @@ for (const host of HOSTS) {
       "$columns columns, $rows rows, $theme theme: every screen stands whole, and every answer ends with its last line",
       async ({ columns, rows, theme }) => {
         const running = await start(host, CLOSING, { columns, rows, theme, product: PRODUCT_ENTRY });
-        await play(running, 2);
+        await play(running, TURNS.slice(0, 2), 300);
         for (const [command, title, content] of [
           ["/pruner settings", "Pruner settings", "→ Condensing"],
           ["/pruner tree", "Condensed: ", "▸ 2 calls: read src/db.ts"],

@@ -164,3 +164,16 @@ function quoted(word: string): string {
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+/** Submits each prompt and waits until the last of its replies stands on the screen, and then so many milliseconds more. */
+export async function play(
+  terminal: Terminal,
+  turns: readonly { prompt: string; replies: readonly { text?: string }[] }[],
+  pauseMs: number,
+): Promise<void> {
+  for (const { prompt, replies } of turns) {
+    await terminal.submit(prompt);
+    await terminal.see(replies.at(-1)?.text?.slice(0, 24) ?? "", 30_000);
+    await pause(pauseMs);
+  }
+}
