@@ -45,8 +45,6 @@ export interface RenderPlan {
   config: object | undefined;
   /** The closing reply of a compressed chain loses its thinking. */
   stripFinalAssistantThinking: boolean;
-  /** Number of results with a stub, and their characters before and after. Looks at all of them once. */
-  totals(): { count: number; raw: number; kept: number };
 }
 
 /** What the plan is made from besides the entries. */
@@ -81,7 +79,6 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
     revision: state.journal.length,
     config: options.config,
     stripFinalAssistantThinking: options.stripFinalAssistantThinking,
-    totals: () => replacements.totals(),
   };
 }
 
@@ -89,7 +86,6 @@ export function buildRenderPlan(state: CommittedState, options: PlanOptions): Re
 class StubbedResults implements Replacements {
   /** Results of the chains that were put back by hand. */
   private putBack: ReadonlySet<string> | undefined;
-  private known: { count: number; raw: number; kept: number } | undefined;
   private readonly made = new Map<string, Replacement | undefined>();
 
   constructor(
@@ -136,23 +132,6 @@ class StubbedResults implements Replacements {
     const options = argumentOptions(key, this.state, this.options);
     if (!options) return 0;
     return record.changeChars ?? argumentSavings(record.args, options.minStringChars);
-  }
-
-  totals(): { count: number; raw: number; kept: number } {
-    if (this.known) return this.known;
-    const totals = { count: 0, raw: 0, kept: 0 };
-    for (const keys of [this.state.calls.keys(), this.state.duplicates.keys()]) {
-      for (const key of keys) {
-        if (this.state.pointers.has(key) || this.staysRaw(key)) continue;
-        const { text, raw } = this.textFor(key);
-        if (text === undefined || !isWorthwhile(text.length, raw)) continue;
-        totals.count += 1;
-        totals.raw += raw;
-        totals.kept += text.length;
-      }
-    }
-    this.known = totals;
-    return totals;
   }
 
   /** A pointer has been judged against its result when it was written, so it counts as worthwhile. */
